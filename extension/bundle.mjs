@@ -1,6 +1,6 @@
 // Bundles the viewer.
 //   lab     makes lib/, which jupyter-builder makes JupyterLab's extension of
-//   report  makes static/report.html: the viewer as one page with holes for a record, which explorer/show/view/html.py and
+// report makes static/report.html: the viewer as one page with holes for a record, which explorer/show/view/html.py and
 //           src/page/report.ts fill. It stands with the labextension, so that both find the one copy.
 //   size    fails where the labextension, as it was built, is larger than LARGEST
 import { createHash } from "node:crypto";
@@ -15,35 +15,48 @@ const LARGEST = { all: 350_000, start: 40_000 };
 
 const here = import.meta.dirname;
 const built = join(here, "../explorer/labextension/static");
-const common = { plugins: [styles], bundle: true, minify: true, target: "es2022", charset: "utf8", legalComments: "inline", logLevel: "warning" };
+const common = { plugins: [styles], bundle: true, minify: true, target: "es2022", charset: "utf8",
+  legalComments: "inline", logLevel: "warning" };
 
 /** What the viewer calls often has a short name there. */
 const OFTEN = ["max", "min", "round", "floor", "abs", "ceil"].map(name => `Math.${name}`)
-  .concat(["entries", "keys", "values", "assign"].map(name => `Object.${name}`), "JSON.stringify", "Array.isArray", "Number.isFinite", "Number.isInteger", "String", "Number");
+  .concat(["entries", "keys", "values", "assign"].map(name => `Object.${name}`), "JSON.stringify", "Array.isArray",
+  "Number.isFinite", "Number.isInteger", "String", "Number");
 const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toString(36)}`]));
 
 /** Members of our own objects that take most room, under short names. None is read from a record or a message, kept
  * anywhere, or a member of what a browser or a library has. */
-const MEMBERS = ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity homes placement "
-  + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses bringNear openTabs inText "
-  + "element subject pinned family outcome abilities reveal setting choice together definitions breakpoint lives").split(" ");
+const MEMBERS =
+  ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity "
+    + "homes placement "
+  + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses "
+  + "bringNear openTabs inText "
+  + "element subject pinned family outcome abilities reveal setting choice together definitions breakpoint lives")
+  .split(" ");
 
 async function lab() {
-  const texts = ["record", "protocol", "methods/data", "ranks/data"].map(name => readFileSync(join(here, `src/viewer/${name}.ts`), "utf8")).join();
+  const texts =
+    ["record", "protocol", "methods/data", "ranks/data"].map(
+      name => readFileSync(join(here, `src/viewer/${name}.ts`), "utf8")).join();
   const browser = readFileSync(join(here, "node_modules/typescript/lib/lib.dom.d.ts"), "utf8")
     .match(/^interface (CSSStyle|\w*(Element|Event|Node|Window|Document|Rect|2D)\b)[^{]*\{[^}]*\}/gm).join("\n");
-  const foreign = MEMBERS.filter(each => new RegExp(`\\b${each}\\??:`).test(texts) || new RegExp(`^    (readonly )?${each}\\??[:(<]`, "m").test(browser));
-  if (foreign.length) throw new Error(`Records, messages or the browser have ${foreign}: bundle.mjs must leave these names as they are.`);
+  const foreign =
+    MEMBERS.filter(each => new RegExp(`\\b${each}\\??:`).test(texts)
+      || new RegExp(`^    (readonly )?${each}\\??[:(<]`, "m").test(browser));
+  if (foreign.length)
+    throw new Error(`Records, messages or the browser have ${foreign}: bundle.mjs must leave these names as they are.`);
   const { outputFiles } = await build({
-    ...common, define, write: false, mangleProps: new RegExp(`^(${MEMBERS.join("|")})$`), entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
+    ...common, define, write: false, mangleProps: new RegExp(`^(${MEMBERS.join("|")})$`),
+    entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
     outdir: join(here, "lib"), format: "esm", packages: "external", splitting: true, sourcemap: true,
   });
   mkdirSync(join(here, "lib"), { recursive: true });
   for (const { path, text } of outputFiles) writeFileSync(path, path.endsWith(".js") ? named(text) : text);
 }
 
-/** jupyter-builder writes each use of what another file exports as `(0,r.d)(…)`: under a name of its own it is `d(…)`. A
- * file's own exports must not be read before it ran, so this is for the viewer, which the others load when they have. */
+/** jupyter-builder writes each use of what another file exports as `(0,r.d)(…)`: under a name of its own it is
+ * `d(…)`. A file's own exports must not be read before it ran, so this is for the viewer, which the others load when
+ * they have. */
 function named(text) {
   if (!text.includes("@codemirror/view")) return text.replace(/often\$(\w)/g, (_, n) => OFTEN[parseInt(n, 36)]);
   const often = `const ${OFTEN.map(each => `${define[each]}=${each}`)};`;
@@ -55,7 +68,8 @@ function named(text) {
 
 /** What each pane shows, with the meanings of the terms that it uses. */
 function panes(read) {
-  const meanings = Object.fromEntries(read("../explorer/show/view/glossary.json").flatMap(part => Object.entries(part.terms)).reverse());
+  const meanings = Object.fromEntries(
+    read("../explorer/show/view/glossary.json").flatMap(part => Object.entries(part.terms)).reverse());
   const entries = Object.entries(read("../explorer/show/view/panes.json"));
   return Object.fromEntries(entries.map(([id, pane]) =>
     [id, { ...pane, terms: Object.fromEntries(pane.terms.map(term => [term, meanings[term].meaning])) }]));
@@ -63,7 +77,8 @@ function panes(read) {
 
 async function report() {
   const read = file => JSON.parse(readFileSync(join(here, file), "utf8"));
-  const made = async entry => (await build({ ...common, write: false, entryPoints: [join(here, "src/report", entry)] })).outputFiles[0].text.trimEnd();
+  const made = async entry => (await build(
+    { ...common, write: false, entryPoints: [join(here, "src/report", entry)] })).outputFiles[0].text.trimEnd();
   const script = await made("main.ts");
   const parts = {
     style: await made("page.css"),
@@ -76,7 +91,8 @@ async function report() {
   writeFileSync(join(built, "report.html"), page.replace(/<!--built:(\w+)-->/g, (_, name) => parts[name]));
 }
 
-/** remoteEntry is module federation's own, and the same for every extension; the viewer is the largest of the others. */
+/** remoteEntry is module federation's own, and the same for every extension; the viewer is the largest of the
+ * others. */
 function size() {
   const own = readdirSync(built).filter(name => name.endsWith(".js") && !name.startsWith("remoteEntry"));
   const sizes = own.map(name => statSync(join(built, name)).size);

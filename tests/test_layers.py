@@ -168,3 +168,15 @@ def test_no_modules_import_each_other():
 def test_no_file_is_a_drawer():
     drawers = {"utils.py", "common.py", "helpers.py", "misc.py"}
     assert not [path for path in FILES if path.name in drawers]
+
+
+def test_lines_of_the_viewer_have_at_most_120_characters():
+    """As ruff checks Python's."""
+    source = ROOT / "extension" / "src"
+    found = [
+        f"{path.relative_to(source)}:{n}"
+        for path in sorted(source.rglob("*.*"))
+        for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert found == []

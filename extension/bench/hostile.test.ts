@@ -26,7 +26,8 @@ interface Result {
 test("hostile pages", { skip: !FOLDER, timeout: 3_600_000 }, async () => {
   const results: Result[] = [];
   let browser = await launch();
-  const names = readdirSync(FOLDER).filter(each => each.endsWith(".html") && /^\d/.test(each)).sort((a, b) => parseInt(a) - parseInt(b));
+  const names = readdirSync(FOLDER).filter(each => each.endsWith(".html") && /^\d/.test(each))
+    .sort((a, b) => parseInt(a) - parseInt(b));
   for (const name of names) {
     const visit = await Visit.start(browser);
     const started = performance.now();
@@ -36,7 +37,8 @@ test("hostile pages", { skip: !FOLDER, timeout: 3_600_000 }, async () => {
     const timed = async (what: string, does: () => Promise<unknown>): Promise<void> => {
       at = what;
       const from = performance.now();
-      await Promise.race([does(), new Promise((_, no) => setTimeout(() => no(new Error(`over ${SECONDS} s`)), SECONDS * 1000))]);
+      await Promise.race(
+        [does(), new Promise((_, no) => setTimeout(() => no(new Error(`over ${SECONDS} s`)), SECONDS * 1000))]);
       slowest = Math.max(slowest, (performance.now() - from) / 1000);
     };
     try {
@@ -48,7 +50,8 @@ test("hostile pages", { skip: !FOLDER, timeout: 3_600_000 }, async () => {
       const refusal = page.locator(".ex-root > .ex-empty, #viewer > [role=alert]");
       refused = (await refusal.count()) ? await refusal.first().innerText() : "";
       if (!refused) for (const { id, title } of PANES) await timed(id, () => look(page, id, title, said));
-      megabytes = await page.evaluate(() => ((performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize / 1e6));
+      megabytes = await page.evaluate(
+        () => ((performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize / 1e6));
       if (await ran(page)) said.push("script of the record ran");
       if (visit.left.length) said.push(`it asked for ${visit.left[0]}`);
     } catch (error) {
@@ -57,11 +60,13 @@ test("hostile pages", { skip: !FOLDER, timeout: 3_600_000 }, async () => {
     }
     said.push(...visit.errors.map(each => each.split("\n").slice(0, 2).join(" ")));
     if (megabytes > MEGABYTES) said.push(`it took ${megabytes.toFixed(0)} MB`);
-    results.push({ page: name.replace(".html", ""), seconds: slowest, megabytes, wrong: [...new Set(said)].slice(0, 3).join("; "), refused });
+    results.push({ page: name.replace(".html", ""), seconds: slowest, megabytes,
+      wrong: [...new Set(said)].slice(0, 3).join("; "), refused });
     const whole = (performance.now() - started) / 1000;
     if (said.length) console.log(`${name}: ${said.join("; ")} (${whole.toFixed(1)} s)`);
     writeFileSync(RESULTS, JSON.stringify(results));
-    const gone = await Promise.race([visit.end().then(() => true), new Promise<boolean>(done => setTimeout(() => done(false), 5000))]);
+    const gone = await Promise.race(
+      [visit.end().then(() => true), new Promise<boolean>(done => setTimeout(() => done(false), 5000))]);
     if (!gone) {
       await Promise.race([browser.close(), new Promise(done => setTimeout(done, 5000))]);
       browser = await launch();
@@ -77,7 +82,8 @@ async function look(page: Page, id: string, title: string, said: string[]): Prom
   const alerts = await page.locator(`[data-panel="${id}"]:visible [role=alert]`).allInnerTexts();
   said.push(...alerts.filter(Boolean).map(each => `${id}: ${each.split("\n")[0]}`));
   await page.evaluate(() => {
-    for (const each of [...document.querySelectorAll<HTMLElement>("[role=tabpanel] :is(.ex-linked, .cm-line)")].slice(0, 20)) {
+    for (const each of [...document.querySelectorAll<HTMLElement>("[role=tabpanel] :is(.ex-linked, .cm-line)")].slice(0,
+        20)) {
       each.dispatchEvent(new MouseEvent("pointerover", { bubbles: true }));
       each.dispatchEvent(new MouseEvent("click", { bubbles: true }));
     }

@@ -58,8 +58,10 @@ test("frames while the stages of a training step stream in", { timeout: 180_000 
     }, [record] as const);
     const worst = (of: readonly number[]) => Math.max(...of);
     const long = frames.streaming.filter(each => each > 50).map(Math.round).sort((a, b) => b - a);
-    console.log(`frames over 50 ms while streaming: ${long.join(" ") || "none"}; at the end: ${frames.whole.filter(each => each > 50).map(Math.round).join(" ") || "none"}`);
-    writeFileSync(FIGURES, JSON.stringify({ stream_worst: worst(frames.streaming), stream_whole: worst(frames.whole) }));
+    console.log(
+      `frames over 50 ms while streaming: ${long.join(" ") || "none"}; at the end: ${frames.whole.filter(each => each > 50).map(Math.round).join(" ") || "none"}`);
+    writeFileSync(FIGURES,
+      JSON.stringify({ stream_worst: worst(frames.streaming), stream_whole: worst(frames.whole) }));
     assert.deepEqual(errors, []);
   } finally {
     await browser.close();

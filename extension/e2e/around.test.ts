@@ -19,7 +19,8 @@ before(async () => {
   server = await Server.start("lab");
   server.notebook(
     "around.ipynb",
-    "%load_ext explorer\nimport torch, ipywidgets\nfrom explorer.show.notebook.widget import embed\nx = torch.randn(8, 16)",
+    "%load_ext explorer\nimport torch, ipywidgets\nfrom explorer.show.notebook.widget import embed\nx = "
+      + "torch.randn(8, 16)",
     "%%explore --no-time --name first -o first\ny = torch.relu(x) * 2",
     "%%explore --no-time --name second -o second\ny = torch.relu(x) * 3",
     "ipywidgets.Tab([ipywidgets.VBox([ipywidgets.Label('beside'), embed(first)]), embed(second)])",

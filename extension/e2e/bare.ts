@@ -23,11 +23,13 @@ export interface Bare {
 
 export async function barePage(browser: Browser, look: Parameters<typeof Visit.start>[1] = {}): Promise<Visit> {
   const built = async (entry: string) => {
-    const made = await build({ entryPoints: [join(import.meta.dirname, "../e2e", entry)], bundle: true, write: false, target: "es2022", logLevel: "warning", plugins: [styles] });
+    const made = await build({ entryPoints: [join(import.meta.dirname, "../e2e", entry)], bundle: true, write: false,
+      target: "es2022", logLevel: "warning", plugins: [styles] });
     return made.outputFiles[0]?.text ?? "";
   };
   const visit = await Visit.start(browser, look);
-  await visit.page.setContent("<!doctype html><html lang=en><title>viewer</title><div id=viewer class=ex-fill></div></html>");
+  await visit.page.setContent(
+    "<!doctype html><html lang=en><title>viewer</title><div id=viewer class=ex-fill></div></html>");
   await visit.page.addStyleTag({ content: await built("../src/report/page.css") });
   await visit.page.addScriptTag({ content: await built("page.ts") });
   return visit;

@@ -10,7 +10,8 @@ const FLAGS = [
   "--disable-component-update", "--disable-sync",
 ];
 
-/** How long is waited for anything in a page: a machine that does much else is slow, and what never comes fails all the same. */
+/** How long is waited for anything in a page: a machine that does much else is slow, and what never comes fails all
+ * the same. */
 const WAIT_MS = 180_000;
 
 /** Where screenshots go. */
@@ -18,7 +19,8 @@ export const PICTURES = process.env["PICTURES"] ?? join(import.meta.dirname, "pi
 
 export async function launch(): Promise<Browser> {
   const program = process.env["CHROMIUM"] ?? PROGRAMS.find(existsSync);
-  if (!program) throw new Error("Chromium is needed for the browser tests: install the package chromium, or name one in CHROMIUM");
+  if (!program)
+    throw new Error("Chromium is needed for the browser tests: install the package chromium, or name one in CHROMIUM");
   return chromium.launch({ executablePath: program, args: FLAGS, timeout: WAIT_MS });
 }
 
@@ -31,7 +33,8 @@ export class Visit {
 
   private constructor(readonly page: Page) {}
 
-  static async start(browser: Browser, look: { dark?: boolean; width?: number; height?: number; scripts?: boolean } = {}): Promise<Visit> {
+  static async start(browser: Browser,
+      look: { dark?: boolean; width?: number; height?: number; scripts?: boolean } = {}): Promise<Visit> {
     const context = await browser.newContext({
       viewport: { width: look.width ?? 1600, height: look.height ?? 1000 },
       colorScheme: look.dark ? "dark" : "light",
@@ -53,7 +56,8 @@ export class Visit {
     return visit;
   }
 
-  /** How many milliseconds of processor time the page takes for something; other programs do not count, as they do in wall time. */
+  /** How many milliseconds of processor time the page takes for something; other programs do not count, as they do
+   * in wall time. */
   async spent(act: () => Promise<unknown>): Promise<number> {
     const session = await this.page.context().newCDPSession(this.page);
     await session.send("Performance.enable");

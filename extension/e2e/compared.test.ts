@@ -35,7 +35,8 @@ function column(page: Page, method: string): Locator {
   return page.getByRole("region", { name: method, exact: true });
 }
 
-const verdict = (page: Page, method: string, text: string) => page.locator("tr", { has: page.getByRole("button", { name: method, exact: true }) }).getByText(text).first();
+const verdict = (page: Page, method: string, text: string) =>
+  page.locator("tr", { has: page.getByRole("button", { name: method, exact: true }) }).getByText(text).first();
 
 for (const dark of [false, true]) {
   test(`methods beside each other, line by line, without a serious fault (${dark ? "dark" : "light"})`, async () => {
@@ -43,7 +44,8 @@ for (const dark of [false, true]) {
     const { page } = on;
     await verdict(page, "torch.jit.trace", "✗ wrong").waitFor();
     await verdict(page, "torch.fx.symbolic_trace", "– refused").waitFor();
-    const [program, trace, ours] = [column(page, "The program"), column(page, "torch.jit.trace"), column(page, "explorer.compile")];
+    const [program, trace, ours] =
+      [column(page, "The program"), column(page, "torch.jit.trace"), column(page, "explorer.compile")];
     await program.locator(".cm-line", { hasText: "torch.relu(y)" }).hover();
     for (const [shown, operation] of [[trace, "aten::relu"], [ours, "relu: f32"]] as const) {
       await shown.locator(".cm-line.ex-hot", { hasText: operation }).first().waitFor();
@@ -57,7 +59,8 @@ for (const dark of [false, true]) {
   });
 }
 
-test("a verdict leads to its values, an error to what it means, eager to its operations, by the keyboard alone", async () => {
+test("a verdict leads to its values, an error to what it means, eager to its operations, by the keyboard alone",
+  async () => {
   const on = await visit("methods.html");
   const { page } = on;
   await verdict(page, "torch.jit.trace", "✗ wrong").focus();
@@ -73,7 +76,8 @@ test("a verdict leads to its values, an error to what it means, eager to its ope
   const sine = column(page, "eager").locator("tr", { hasText: "aten::sin" });
   assert.match(await sine.innerText(), /AutogradCPU → .*CPU\s+float32, strided, cpu/);
   assert.deepEqual(await faults(page), []);
-  await column(page, "torch.fx.symbolic_trace").getByRole("button", { name: "Close torch.fx.symbolic_trace" }).press("Enter");
+  await column(page, "torch.fx.symbolic_trace").getByRole("button", { name: "Close torch.fx.symbolic_trace" })
+    .press("Enter");
   assert.equal(await column(page, "torch.fx.symbolic_trace").count(), 0);
   assert.equal(await eager.getAttribute("aria-pressed"), "true");
   assert.deepEqual(on.errors, []);
@@ -84,12 +88,15 @@ test("ranks say where they part, and any two are shown stage by stage", async ()
   const on = await visit("ranks.html");
   const { page } = on;
   const part = page.getByRole("button", { name: "rank 1: inputs, line 1" });
-  assert.match(await page.locator("tr", { has: part }).first().innerText(), /A 1\.80 s\s+B 1\.91 s[\s\S]*\[4, 16\][\s\S]*\[5, 16\]/);
-  assert.match(await page.locator("tr", { hasText: "extra" }).first().innerText(), /–\s+A 53\.0 ms\s+not compiled on rank 0/);
+  assert.match(await page.locator("tr", { has: part }).first().innerText(),
+    /A 1\.80 s\s+B 1\.91 s[\s\S]*\[4, 16\][\s\S]*\[5, 16\]/);
+  assert.match(await page.locator("tr", { hasText: "extra" }).first().innerText(),
+    /–\s+A 53\.0 ms\s+not compiled on rank 0/);
   await part.nth(2).press("Enter");
   assert.match(await page.locator(".ex-header h1").last().innerText(), /rank 0 → rank 1/);
   const chosen = page.getByLabel("Compiles compared");
-  assert.match(await chosen.evaluate((select: HTMLSelectElement) => select.selectedOptions[0]?.text ?? ""), /^s0\.1 .* → s0\.1 /);
+  assert.match(await chosen.evaluate((select: HTMLSelectElement) => select.selectedOptions[0]?.text ?? ""),
+    /^s0\.1 .* → s0\.1 /);
   await page.getByRole("option", { name: /^joint/ }).click();
   await on.picture("ranks");
   assert.deepEqual(await faults(page), []);
@@ -110,8 +117,11 @@ for (const name of ["methods", "ranks"]) {
 
 test("a cell shows in one place which method is at work, and then the comparison", async () => {
   const source = ["%%compare --methods eager torch.jit.trace explorer.compile --no-time", "y = branch(x)"].join("\n");
-  const setup = "%load_ext explorer\nimport torch\nx = torch.ones(3, 4)\ndef branch(x):\n    return torch.relu(x) if x.sum() > 0 else x * 2";
-  const cells = [setup, source].map(text => ({ cell_type: "code", source: text, metadata: {}, outputs: [], execution_count: null }));
+  const setup =
+    "%load_ext explorer\nimport torch\nx = torch.ones(3, 4)\ndef branch(x):\n    return torch.relu(x) if x.sum() > 0 "
+      + "else x * 2";
+  const cells = [setup, source].map(
+    text => ({ cell_type: "code", source: text, metadata: {}, outputs: [], execution_count: null }));
   const path = join(MADE, "compare.ipynb");
   const kernelspec = { name: "python3", display_name: "Python 3", language: "python" };
   writeFileSync(path, JSON.stringify({ nbformat: 4, nbformat_minor: 4, metadata: { kernelspec }, cells }));
@@ -133,12 +143,14 @@ test("a cell shows in one place which method is at work, and then the comparison
 });
 
 test("a notebook that is not trusted and has no kernel shows both, and a file opens", async () => {
-  const files = ["methods.ipynb", "ranks.ipynb", "hostile-methods.ipynb", "branch.methods.json"].map(name => join(MADE, name));
+  const files =
+    ["methods.ipynb", "ranks.ipynb", "hostile-methods.ipynb", "branch.methods.json"].map(name => join(MADE, name));
   const server = await Server.start("lab", ...files);
   const on = await Visit.start(browser);
   try {
     await openLab(on.page, server);
-    for (const [name, text] of [["methods", "torch.fx.symbolic_trace"], ["ranks", "where they first differ"], ["hostile-methods", "torch.jit.trace"]] as const) {
+    for (const [name, text] of [["methods", "torch.fx.symbolic_trace"], ["ranks", "where they first differ"],
+        ["hostile-methods", "torch.jit.trace"]] as const) {
       await openNotebook(on.page, `${name}.ipynb`, "no kernel");
       const viewer = on.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .ex-root").first();
       await viewer.getByText(text).first().waitFor();

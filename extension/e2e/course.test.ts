@@ -13,7 +13,8 @@ let browser: Browser;
 
 before(async () => {
   server = await Server.start("lab");
-  server.notebook("course.ipynb", "%load_ext explorer\n%load_ext explorer.course", "%%puzzle guards-2\ndef accepts(x, n):\n    return n == 3");
+  server.notebook("course.ipynb", "%load_ext explorer\n%load_ext explorer.course",
+    "%%puzzle guards-2\ndef accepts(x, n):\n    return n == 3");
   browser = await launch();
 });
 

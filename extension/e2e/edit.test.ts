@@ -1,5 +1,5 @@
-// The program edited in the viewer, in JupyterLab with a real kernel: compiled as it is typed, shown in the panes beside
-// what it was, and run when asked.
+// The program edited in the viewer, in JupyterLab with a real kernel: compiled as it is typed, shown in the panes
+// beside what it was, and run when asked.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -20,7 +20,8 @@ before(async () => {
   server.notebook(
     "edit.ipynb",
     "%load_ext explorer\nimport torch\nx, w = torch.randn(64, 128), torch.randn(128)\ncalls = torch.zeros(())",
-    "%%explore --name scaled\ndef scaled(v):\n    calls.add_(1)\n    return torch.softmax(v * w * 2.0, -1)\n\ny = scaled(x)",
+    "%%explore --name scaled\ndef scaled(v):\n    calls.add_(1)\n    return torch.softmax(v * w * 2.0, -1)\n\ny = "
+      + "scaled(x)",
     "print(int(calls))",
   );
   browser = await launch();
@@ -119,7 +120,8 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     await said.getByText(/operations|kernels/).waitFor();
     await source.getByRole("button", { name: "Run and time", exact: true }).click();
     await said.getByText(/-> peak memory/).waitFor(); // on a busy machine the speed was unknown before, and is again
-    assert.match(await viewer.locator(".ex-glance").innerText(), /than eager|as fast as eager|too noisy|other programs used the processors/);
+    assert.match(await viewer.locator(".ex-glance").innerText(),
+      /than eager|as fast as eager|too noisy|other programs used the processors/);
     assert.equal(await called(page), before);
     await viewer.scrollIntoViewIfNeeded();
   });
@@ -139,7 +141,9 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     assert.ok((await text.inputValue()).includes("2.0"));
   });
 
-  await t.test("a step marks its line in the cell, while the cell reads so, and a breakpoint survives a run of the cell", async () => {
+  await t.test(
+    "a step marks its line in the cell, while the cell reads so, and a breakpoint survives a run of the cell",
+    async () => {
     const stepped = page.locator(`.jp-Cell[data-windowed-list-index="${CELL}"] .jp-InputArea .ex-stepped`);
     const bytecode = await openPane(viewer, "bytecode");
     const breakpoint = bytecode.getByLabel("Breakpoint");
@@ -179,7 +183,8 @@ test("a branch that breaks the graph comes with a rewrite that was tried, and go
   server.notebook(
     "breaks.ipynb",
     "%load_ext explorer\nimport torch\nx = torch.randn(8, 8)",
-    "%%explore --no-time\ndef clipped(v):\n    v = v.sin()  # first\n    if v.sum() > 0:\n        v = v.relu()\n    return v * 2\n\ny = clipped(x)",
+    "%%explore --no-time\ndef clipped(v):\n    v = v.sin()  # first\n    if v.sum() > 0:\n        v = v.relu()\n    "
+      + "return v * 2\n\ny = clipped(x)",
   );
   const visit = await ran("breaks.ipynb");
   const { page } = visit;
@@ -192,7 +197,8 @@ test("a branch that breaks the graph comes with a rewrite that was tried, and go
   assert.ok(!before?.includes("torch.where") && before?.includes("sin"));
   assert.ok(after?.startsWith("With the rewrite") && after.includes("where"));
   await visit.picture("rewrite-light");
-  assert.equal(await putIntoNewCell(page, card), "def clipped(v):\n    v = v.sin()  # first\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2");
+  assert.equal(await putIntoNewCell(page, card),
+    "def clipped(v):\n    v = v.sin()  # first\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2");
   assert.deepEqual(visit.errors, []);
   await visit.end();
 });
@@ -201,7 +207,8 @@ test("the rewrite of a method goes into a new cell with the line that puts it in
   server.notebook(
     "method.ipynb",
     "%load_ext explorer\nimport torch\nx = torch.randn(8, 8)",
-    "%%explore --no-time\nclass Net(torch.nn.Module):\n    def forward(self, v):\n        if v.sum() > 0:\n            v = v.relu()\n        return v * 2\n\nnet = Net()\ny = net(x)",
+    "%%explore --no-time\nclass Net(torch.nn.Module):\n    def forward(self, v):\n        if v.sum() > 0:\n           "
+      + " v = v.relu()\n        return v * 2\n\nnet = Net()\ny = net(x)",
     "net(-x.abs())",
   );
   const visit = await ran("method.ipynb");

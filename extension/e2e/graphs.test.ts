@@ -22,7 +22,8 @@ globalThis.show = (record, kept) => {
   mount(document.getElementById("viewer"), record, host);
 };`;
 
-const KEPT = { layout: { version: 1, columns: [{ share: 1, cells: [{ share: 1, tabs: ["graphs"], active: "graphs" }] }] } };
+const KEPT =
+  { layout: { version: 1, columns: [{ share: 1, cells: [{ share: 1, tabs: ["graphs"], active: "graphs" }] }] } };
 
 let browser: Browser;
 let script = "";
@@ -30,7 +31,8 @@ let script = "";
 before(async () => {
   browser = await launch();
   const root = join(import.meta.dirname, "..");
-  const common = { bundle: true, write: false as const, target: "es2022", logLevel: "warning" as const, absWorkingDir: root, plugins: [styles] };
+  const common = { bundle: true, write: false as const, target: "es2022", logLevel: "warning" as const,
+    absWorkingDir: root, plugins: [styles] };
   const made = await build({ ...common, stdin: { contents: ENTRY, resolveDir: root }, format: "iife" });
   script = made.outputFiles[0]!.text;
 });
@@ -46,13 +48,18 @@ async function choose(page: Page, item: string): Promise<void> {
 
 async function shown(of: CompileData, kept: object = {}): Promise<Visit> {
   const on = await Visit.start(browser);
-  await on.page.setContent(`<!doctype html><meta charset="utf-8"><style>html, body { margin: 0; height: 100%; }</style><div id="viewer" class="ex-fill"></div>`);
+  await on.page.setContent(
+    `<!doctype html><meta charset="utf-8"><style>html, body { margin: 0; height: 100%; }</style><div id="viewer" `
+      + `class="ex-fill"></div>`);
   await on.page.addScriptTag({ content: script });
   const record = {
-    version: VERSION, title: "made up", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [of], coverage: {},
+    version: VERSION, title: "made up", engine: "explorer", target: "cpu", created: "", environment: {}, config: {},
+    sources: [], compiles: [of], coverage: {},
   };
   const opened = await on.spent(async () => {
-    await on.page.evaluate(([given, settings]) => (globalThis as unknown as { show(...all: unknown[]): void }).show(given, settings), [record, { ...KEPT, ...kept }] as const);
+    await on.page.evaluate(
+      ([given, settings]) => (globalThis as unknown as { show(...all: unknown[]): void }).show(given, settings),
+      [record, { ...KEPT, ...kept }] as const);
     await on.page.locator(".ex-g-node, .ex-g-group").first().waitFor();
   });
   console.log(`${of.stages?.[0]?.graph?.nodes.length} nodes opened in ${opened.toFixed(0)} ms`);
@@ -109,20 +116,24 @@ test("ten thousand nodes open, move smoothly, and search opens the way to one of
   await page.locator(".ex-g-node.ex-current").waitFor();
   assert.match((await page.locator(".ex-current").getAttribute("aria-label"))!, /^op_77_33: /);
   const seen = (await page.locator(".ex-g-node.ex-current").boundingBox())!;
-  assert.ok(seen.x > box.x && seen.y > box.y && seen.x + seen.width < box.x + box.width && seen.y + seen.height < box.y + box.height);
+  assert.ok(seen.x > box.x && seen.y > box.y && seen.x + seen.width < box.x + box.width
+    && seen.y + seen.height < box.y + box.height);
   assert.ok((await titles(page, ".ex-g-frame")).includes("h.77"));
   assert.deepEqual(on.errors, []);
   await on.end();
 });
 
 const small = graph([
-  { ...node("aten.x", []), op: "placeholder", target: "x" }, node("aten.a", ["aten.x"], { module: "net.one" }), node("aten.b", ["aten.a"], { module: "net.one" }),
-  node("aten.c", ["aten.b"], { module: "net.two" }), node("aten.d", ["aten.c"], { module: "net.two" }), node("aten.e", ["aten.d"]),
+  { ...node("aten.x", []), op: "placeholder", target: "x" }, node("aten.a", ["aten.x"], { module: "net.one" }),
+  node("aten.b", ["aten.a"], { module: "net.one" }),
+  node("aten.c", ["aten.b"], { module: "net.two" }), node("aten.d", ["aten.c"], { module: "net.two" }),
+  node("aten.e", ["aten.d"]),
 ]);
 
 function passed(): CompileData {
   const after: GraphData = {
-    ...small, nodes: small.nodes.filter(each => each.id !== "aten.d").map(each => (each.id === "aten.e" ? { ...each, inputs: ["aten.c"] } : each)),
+    ...small, nodes: small.nodes.filter(each => each.id !== "aten.d")
+      .map(each => (each.id === "aten.e" ? { ...each, inputs: ["aten.c"] } : each)),
   };
   return compile([stage("f0/0", "trace", small), stage("f0/1", "a pass", after, { body: printed(after) })]);
 }
@@ -138,7 +149,8 @@ test("groups open and close where they are, by the pointer and by the keyboard",
   await closed.waitFor();
   assert.equal(await frame.count(), 0);
   const name = (await closed.locator(".ex-g-title").boundingBox())!;
-  assert.ok(Math.abs(name.x - before.x) < 30 && Math.abs(name.y - before.y) < 30, `it went from ${JSON.stringify(before)} to ${JSON.stringify(name)}`);
+  assert.ok(Math.abs(name.x - before.x) < 30 && Math.abs(name.y - before.y) < 30,
+    `it went from ${JSON.stringify(before)} to ${JSON.stringify(name)}`);
   await page.mouse.click(name.x + name.width / 2, name.y + name.height / 2);
   await page.locator(".ex-g-view").focus();
   await page.keyboard.press("Enter");
@@ -178,8 +190,10 @@ test("what a pass did is marked in the drawing, the table and the text, and noth
   await page.getByRole("button", { name: "The graph after" }).click();
   await page.locator(".ex-g-node.ex-g-removed").waitFor();
   assert.deepEqual(await Promise.all(["a", "b", "c", "e"].map(place)), before);
-  assert.match((await page.locator(".ex-g-node.ex-g-removed").getAttribute("aria-label"))!, /^d: .*removed by this pass/);
-  assert.match((await page.locator(".ex-g-node.ex-g-changed").getAttribute("aria-label"))!, /^e: .*changed by this pass/);
+  assert.match((await page.locator(".ex-g-node.ex-g-removed").getAttribute("aria-label"))!,
+    /^d: .*removed by this pass/);
+  assert.match((await page.locator(".ex-g-node.ex-g-changed").getAttribute("aria-label"))!,
+    /^e: .*changed by this pass/);
   assert.match((await page.locator(".ex-g-said").textContent())!, /1 removed, 1 changed/);
   await page.getByRole("button", { name: "Table", exact: true }).click();
   assert.match((await page.locator("tr.ex-g-removed").textContent())!, /− removedd/);
@@ -200,9 +214,11 @@ test("the drawing is saved whole, as it looks", async () => {
   const saved = await page.evaluate(() => {
     const { contents } = (window as unknown as { saved: { contents: string } }).saved;
     const drawn = new DOMParser().parseFromString(contents, "image/svg+xml");
-    return { texts: [...drawn.querySelectorAll("text")].map(each => each.textContent), styled: contents.includes("font-weight"), scripts: drawn.querySelectorAll("script").length };
+    return { texts: [...drawn.querySelectorAll("text")].map(each => each.textContent),
+      styled: contents.includes("font-weight"), scripts: drawn.querySelectorAll("script").length };
   });
-  for (const name of ["one", "two", "x", "add"]) assert.ok(saved.texts.includes(name), `${name} is missing in ${saved.texts}`);
+  for (const name of ["one", "two", "x", "add"])
+    assert.ok(saved.texts.includes(name), `${name} is missing in ${saved.texts}`);
   assert.ok(saved.styled && saved.scripts === 0);
   assert.deepEqual(on.errors, []);
   await on.end();

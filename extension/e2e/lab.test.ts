@@ -45,7 +45,8 @@ after(async () => {
 });
 
 test("has the six cells", () => {
-  assert.deepEqual([...explored.keys()], ["pointwise", "softmax", "GPT-2 block", "training step", "graph break", "dynamic shape"]);
+  assert.deepEqual([...explored.keys()],
+    ["pointwise", "softmax", "GPT-2 block", "training step", "graph break", "dynamic shape"]);
 });
 
 test("runs from top to bottom", async () => {
@@ -85,7 +86,8 @@ test("the sidebar lists the notebook's records and goes to one", async () => {
   assert.ok((await entries.count()) >= explored.size);
   await entries.filter({ hasText: "training step" }).getByRole("button").click();
   await page.locator(".jp-Notebook .ex-root h1", { hasText: "training step" }).waitFor({ state: "visible" });
-  assert.equal(await entries.filter({ hasText: "training step" }).getByRole("button").getAttribute("aria-current"), "true");
+  assert.equal(await entries.filter({ hasText: "training step" }).getByRole("button").getAttribute("aria-current"),
+    "true");
 });
 
 test("plain keys stay in the viewer, Ctrl+S is JupyterLab's", async () => {

@@ -26,7 +26,8 @@ export async function openLab(page: Page, server: Server): Promise<void> {
 
 export async function execute(page: Page, command: string, args: object = {}): Promise<void> {
   await page.evaluate(
-    async ([id, given]) => void (await (window as unknown as { jupyterapp: App }).jupyterapp.commands.execute(id, given)),
+    async ([id, given]) =>
+      void (await (window as unknown as { jupyterapp: App }).jupyterapp.commands.execute(id, given)),
     [command, args] as const,
   );
 }
@@ -34,11 +35,13 @@ export async function execute(page: Page, command: string, args: object = {}): P
 /** Opens a notebook and waits for it. One that names no kernel is asked about, and then gets none. */
 export async function openNotebook(page: Page, path: string, kernel: "its kernel" | "no kernel"): Promise<void> {
   await execute(page, "docmanager:open", { path, factory: "Notebook" });
-  if (kernel === "no kernel") await page.locator(".jp-Dialog").getByRole("button", { name: "No Kernel", exact: true }).click();
+  if (kernel === "no kernel")
+    await page.locator(".jp-Dialog").getByRole("button", { name: "No Kernel", exact: true }).click();
   await notebookReady(page, kernel);
 }
 
-/** Waits for the notebook in front. A cell that is run before the kernel answers is dropped without a word, though the page calls it idle. */
+/** Waits for the notebook in front. A cell that is run before the kernel answers is dropped without a word, though
+ * the page calls it idle. */
 export async function notebookReady(page: Page, kernel: "its kernel" | "no kernel"): Promise<void> {
   await page.waitForFunction(() => {
     const { jupyterapp } = window as unknown as { jupyterapp?: App };
@@ -46,7 +49,8 @@ export async function notebookReady(page: Page, kernel: "its kernel" | "no kerne
   });
   await page.evaluate(async started => {
     interface Panel {
-      context: { ready: Promise<void>; sessionContext: { ready: Promise<void>; session: { kernel: { info: Promise<unknown> } | null } | null } };
+      context: { ready: Promise<void>;
+      sessionContext: { ready: Promise<void>; session: { kernel: { info: Promise<unknown> } | null } | null } };
     }
     const panel = (window as unknown as { jupyterapp: App }).jupyterapp.shell.currentWidget as Panel;
     await panel.context.ready;
@@ -65,12 +69,14 @@ export async function runAll(page: Page): Promise<void> {
 
 export async function theme(page: Page, name: "JupyterLab Light" | "JupyterLab Dark"): Promise<void> {
   await execute(page, "apputils:change-theme", { theme: name });
-  await page.waitForFunction(light => document.body.dataset["jpThemeLight"] === light, String(name === "JupyterLab Light"));
+  await page.waitForFunction(light => document.body.dataset["jpThemeLight"] === light,
+    String(name === "JupyterLab Light"));
 }
 
 /** The viewer in the output of the n-th cell, brought into view so that it is there. */
 export async function viewerOf(page: Page, cell: number): Promise<Locator> {
-  const holder = page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell[data-windowed-list-index="${cell}"]`);
+  const holder =
+    page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell[data-windowed-list-index="${cell}"]`);
   await holder.scrollIntoViewIfNeeded();
   const viewer = holder.locator(".ex-root");
   await viewer.locator(".ex-header").waitFor();
@@ -96,7 +102,8 @@ export async function runCell(page: Page, cell: number): Promise<void> {
 
 /** What a cell printed, or how it failed: its outputs of text. */
 export function printed(page: Page, cell: number): Locator {
-  return page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="${cell}"] .jp-OutputArea-output pre`);
+  return page.locator(
+    `.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="${cell}"] .jp-OutputArea-output pre`);
 }
 
 /** What stands in the output of a cell: the error it ended with, the title of the record it shows. */

@@ -31,12 +31,14 @@ test("a saved notebook shows the viewer, with every pane", async () => {
   await visit.picture("notebook7");
   await openEachPane(viewer);
   // Notebook 7.6 complains so of its own settings, without any extension.
-  assert.deepEqual(visit.errors.filter(each => !each.startsWith("TypeError: Cannot read properties of undefined (reading 'schema')")), []);
+  assert.deepEqual(visit.errors.filter(
+    each => !each.startsWith("TypeError: Cannot read properties of undefined (reading 'schema')")), []);
   assert.deepEqual(visit.left, []);
 });
 
 test("a cell that runs here is live: timed again with another size", async () => {
-  server.notebook("live.ipynb", "%load_ext explorer\nimport torch\nx = torch.randn(64, 128)", "%%explore --name live\ny = torch.relu(x).sum(-1)");
+  server.notebook("live.ipynb", "%load_ext explorer\nimport torch\nx = torch.randn(64, 128)",
+    "%%explore --name live\ny = torch.relu(x).sum(-1)");
   const visit = await Visit.start(browser);
   await visit.page.goto(server.url("notebooks/live.ipynb"), { waitUntil: "domcontentloaded" });
   await notebookReady(visit.page, "its kernel");

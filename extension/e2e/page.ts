@@ -16,7 +16,9 @@ const live: Live = {
   interrupt: () => undefined,
 };
 const host: Host = {
-  recall: () => undefined, remember: () => undefined, dark: new Signal(matchMedia("(prefers-color-scheme: dark)").matches), download: () => undefined, live: new Signal<Live | null>(live), link: address => address,
+  recall: () => undefined, remember: () => undefined,
+  dark: new Signal(matchMedia("(prefers-color-scheme: dark)").matches), download: () => undefined,
+  live: new Signal<Live | null>(live), link: address => address,
   page: () => Promise.resolve(""),
 };
 let viewer: Pick<Viewer, "dispose"> & Partial<Viewer> | null = null;

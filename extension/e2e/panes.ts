@@ -5,7 +5,8 @@ import type { Locator, Page } from "playwright-core";
 import { PANES } from "../src/viewer/panes";
 
 /** Opens every pane, sees that it holds something, and gives a look at it. */
-export async function openEachPane(viewer: Locator, look: (title: string) => Promise<void> = () => Promise.resolve()): Promise<void> {
+export async function openEachPane(viewer: Locator,
+    look: (title: string) => Promise<void> = () => Promise.resolve()): Promise<void> {
   for (const { id, title } of PANES) {
     const pane = await openPane(viewer, id);
     assert.notEqual((await pane.innerText()).trim(), "", `the pane ${title} is empty`);

@@ -46,7 +46,8 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   const viewer = on.page.locator("#viewer");
   const told: { readonly [pane: string]: readonly string[] } = {
     recompiles: ["compiled f0", "the size of x is 4"],
-    breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With this fix the graph breaks at"],
+    breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where",
+      "With this fix the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
     timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.05 kB"],
     memory: ["What is in memory at the peak, and what is saved for the backward?"],
@@ -59,7 +60,8 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   }
   const breaks = await openPane(viewer, "breaks");
   await breaks.getByRole("button", { name: "fix0s0", exact: true }).first().click();
-  assert.equal(await on.page.evaluate(() => document.activeElement?.getAttribute("aria-label")), "Fix: scaled, with torch.where");
+  assert.equal(await on.page.evaluate(() => document.activeElement?.getAttribute("aria-label")),
+    "Fix: scaled, with torch.where");
   assert.deepEqual(on.errors, []);
   await on.end();
 });
@@ -99,7 +101,8 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   assert.equal(await viewer.locator(".ex-body").isVisible(), false);
   assert.ok(((await viewer.boundingBox())?.height ?? 0) < 150);
   await on.picture("glance-folded");
-  for (const [said, pane] of [[/graph break/, "breaks"], [/guards/, "guards"], [/became/, "schedule"], [/compiled in/, "timeline"]] as const) {
+  for (const [said, pane] of [[/graph break/, "breaks"], [/guards/, "guards"], [/became/, "schedule"],
+      [/compiled in/, "timeline"]] as const) {
     await parts.filter({ hasText: said }).first().click();
     await viewer.locator(`[data-tab="${pane}"][aria-selected=true]`).waitFor();
   }
@@ -107,7 +110,8 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   assert.equal(await breaks.locator("h2").first().innerText(), "1 graph break");
   assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
   await on.page.getByRole("button", { name: "What Breaks shows" }).click();
-  await on.page.locator("dialog", { hasText: "Each place where a graph had to end" }).getByRole("button", { name: "Close" }).click();
+  await on.page.locator("dialog", { hasText: "Each place where a graph had to end" }).getByRole("button",
+    { name: "Close" }).click();
   await on.page.getByRole("button", { name: "Keyboard help" }).click();
   await on.page.locator("dialog", { hasText: "search all panes" }).getByRole("button", { name: "Close" }).click();
   await on.page.getByRole("button", { name: "Why?", exact: true }).click();
@@ -116,8 +120,10 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   await dialog.getByRole("button").first().click();
   const guards = await openPane(viewer, "guards");
   assert.deepEqual(await guards.locator("h2:visible").allInnerTexts(), ["Guards", "Try another call"]);
-  assert.deepEqual(await guards.locator("thead").first().locator("th:visible").allInnerTexts(), ["This call", "Guard", "Cost", "From"]);
-  assert.match(await guards.locator("tbody tr:visible").first().innerText(), /x is a float32 tensor of size \[32, 64\]/);
+  assert.deepEqual(await guards.locator("thead").first().locator("th:visible").allInnerTexts(),
+    ["This call", "Guard", "Cost", "From"]);
+  assert.match(await guards.locator("tbody tr:visible").first().innerText(),
+    /x is a float32 tensor of size \[32, 64\]/);
   assert.deepEqual(on.errors, []);
   await on.end();
 });
@@ -126,7 +132,8 @@ test("at a glance: two engines are two rows of equal columns", async () => {
   const on = await visit("sample.html", { width: 1440 });
   const rows = on.page.locator(".ex-engine");
   assert.deepEqual(await rows.locator("strong").allInnerTexts(), ["explorer", "stock"]);
-  const lefts = async (row: number) => (await rows.nth(row).locator("> div").evaluateAll(cells => cells.map(cell => cell.getBoundingClientRect().left)));
+  const lefts = async (row: number) => (await rows.nth(row).locator("> div")
+    .evaluateAll(cells => cells.map(cell => cell.getBoundingClientRect().left)));
   assert.deepEqual(await lefts(0), await lefts(1));
   const guards = on.page.locator(".ex-part").filter({ hasText: /guards$/ }).first();
   assert.match((await guards.getAttribute("title")) ?? "", /on the program's values, .* on torch's state/);
@@ -153,7 +160,8 @@ test("every tab is whole in sight, however narrow the page gets", async () => {
     await on.page.setViewportSize({ width, height: 900 });
     await on.page.waitForFunction(() => [...document.querySelectorAll<HTMLElement>("[role=tab]")].every(tab => {
       const [bar, own] = [tab.parentElement?.getBoundingClientRect(), tab.getBoundingClientRect()];
-      return bar && own.width > 0 && own.left >= bar.left - 1 && own.right <= bar.right + 1 && own.bottom <= bar.bottom + 1;
+      return bar && own.width > 0 && own.left >= bar.left - 1 && own.right <= bar.right + 1
+        && own.bottom <= bar.bottom + 1;
     }), undefined, { timeout: 20_000 });
   }
   assert.deepEqual(on.errors, []);
@@ -164,7 +172,8 @@ test("texts that are filled scroll themselves alone: a small page begins at its 
   const on = await visit("model.html", { width: 700, height: 600 });
   await on.page.locator("#viewer .cm-line").first().waitFor();
   await on.page.waitForTimeout(500);
-  const scrolled = () => on.page.evaluate(() => [...document.querySelectorAll("#viewer, .ex-root, .ex-body")].map(each => each.scrollTop));
+  const scrolled = () =>
+    on.page.evaluate(() => [...document.querySelectorAll("#viewer, .ex-root, .ex-body")].map(each => each.scrollTop));
   assert.deepEqual([...new Set(await scrolled())], [0]);
   await on.end();
 });
@@ -202,12 +211,15 @@ test("fusion is told by operation and line, and of libraries only the lines that
   const viewer = on.page.locator("#viewer");
   const schedule = await openPane(viewer, "schedule");
   assert.match((await schedule.locator(".ex-op text").allTextContents()).join(), /addmm · linear\.py:\d+/);
-  assert.match(await schedule.innerText(), /^\d+ operations? inlined into other loops\. \d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
-  const top = async (text: string) => (await schedule.getByRole("heading", { name: text }).first().boundingBox())?.y ?? NaN;
+  assert.match(await schedule.innerText(),
+    /^\d+ operations? inlined into other loops\. \d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
+  const top = async (text: string) => (await schedule.getByRole("heading", { name: text }).first().boundingBox())?.y
+    ?? NaN;
   assert.ok((await top("Kernels, in execution order")) < (await top("Loop IR")));
   const source = await openPane(viewer, "source");
   const folded = await source.locator(".cm-line").allInnerTexts();
-  assert.ok(folded.findIndex(each => /^LayerNorm\.forward · normalization\.py:\d+$/.test(each)) > folded.findIndex(each => /^Linear\.forward · linear\.py:\d+$/.test(each)));
+  assert.ok(folded.findIndex(each => /^LayerNorm\.forward · normalization\.py:\d+$/.test(each)) > folded.findIndex(
+    each => /^Linear\.forward · linear\.py:\d+$/.test(each)));
   const lines = () => source.locator(".cm-line").count();
   const few = await lines();
   await source.getByRole("button", { name: "Libraries" }).click();
@@ -216,12 +228,14 @@ test("fusion is told by operation and line, and of libraries only the lines that
   await on.end();
 });
 
-test("three panes beside each other have one row of choices each, and kernels are frames around their operations", async () => {
+test("three panes beside each other have one row of choices each, and kernels are frames around their operations",
+  async () => {
   const on = await visit("plain.html", { width: 1440 });
   const viewer = on.page.locator("#viewer");
   await viewer.locator(".ex-g-frame").first().waitFor();
   assert.match((await viewer.locator(".ex-g-frame-name").allTextContents()).join(), /k\d+_/);
-  const heights = await viewer.locator(".ex-bar:visible").evaluateAll(bars => bars.map(bar => bar.getBoundingClientRect().height));
+  const heights =
+    await viewer.locator(".ex-bar:visible").evaluateAll(bars => bars.map(bar => bar.getBoundingClientRect().height));
   assert.equal(heights.length, 3);
   for (const height of heights) assert.ok(height < 36, `${heights}`);
   await on.page.getByRole("button", { name: "View", exact: true }).click();
@@ -246,7 +260,8 @@ test("styles of the page that it is in change nothing of it", async () => {
   const on = await visit("plain.html", { width: 1440 });
   const viewer = on.page.locator("#viewer");
   await viewer.locator(".ex-header").waitFor();
-  const look = () => viewer.evaluate(root => [...root.querySelectorAll<HTMLElement>("*:not(svg *, .cm-editor *)")].map(each => {
+  const look = () =>
+    viewer.evaluate(root => [...root.querySelectorAll<HTMLElement>("*:not(svg *, .cm-editor *)")].map(each => {
     const { width, height, left, top } = each.getBoundingClientRect();
     const { color, backgroundColor, font, textAlign, letterSpacing } = getComputedStyle(each);
     return `${each.className} ${[width, height, left, top].map(Math.round).join()} ${color} ${backgroundColor} ${font} ${textAlign} ${letterSpacing}`;
@@ -259,14 +274,16 @@ test("styles of the page that it is in change nothing of it", async () => {
       .host.host.host :is(dt, dd, td, th, table, div, span, button, h1, h2, h3, p, ul, li, select, input, summary):not(.cm-editor, .cm-editor *) {
         float: left; width: 20%; margin: 9px; padding: 9px; font-weight: bold; color: red; background: lime; border: 3px solid; letter-spacing: 2px; }` });
     await viewer.evaluate(root => root.parentElement?.classList.add("host"));
-    await viewer.evaluate(root => root.setAttribute("style", "width: 100%; margin: 0; padding: 0; float: none; border: 0"));
+    await viewer.evaluate(
+      root => root.setAttribute("style", "width: 100%; margin: 0; padding: 0; float: none; border: 0"));
     assert.deepEqual((await look()).filter((each, n) => each !== before[n]), [], pane);
     await style.evaluate(each => (each as HTMLElement).remove());
   }
   await on.end();
 });
 
-test("pointing at a line lights what is its own strongly, what it shares faintly, and says how much came of it", async () => {
+test("pointing at a line lights what is its own strongly, what it shares faintly, and says how much came of it",
+  async () => {
   const on = await visit("plain.html", { width: 1440 });
   const viewer = on.page.locator("#viewer");
   const source = await openPane(viewer, "source");
@@ -284,7 +301,8 @@ test("the compilation is told in phases, each with what it made", async () => {
   const on = await visit("plain.html", { width: 1440 });
   const viewer = on.page.locator("#viewer");
   const phases = viewer.locator(".ex-phase");
-  assert.match((await phases.allInnerTexts()).join(" ").replace(/\s+/g, " "), /Python \d+ instructions .*Graph \d+ operations? .*Autograd \d+ ATen calls? .*Loops .*Fusion \d+ kernels? .*Code \d+ kernels?/);
+  assert.match((await phases.allInnerTexts()).join(" ").replace(/\s+/g, " "),
+    /Python \d+ instructions .*Graph \d+ operations? .*Autograd \d+ ATen calls? .*Loops .*Fusion \d+ kernels? .*Code \d+ kernels?/);
   await phases.filter({ hasText: "Fusion" }).click();
   await viewer.locator(".ex-stage[data-stage]", { hasText: "plan memory" }).first().waitFor();
   assert.equal(await viewer.locator(".ex-stage[data-stage]", { hasText: "capture" }).count(), 0);
@@ -315,7 +333,8 @@ test("an address opens what it names, and the button copies the address of what 
   assert.match(await opened.locator(".ex-trail").innerText(), /pinned/);
   await again.page.evaluate(() => (location.hash = location.hash.replace("memory", "timeline")));
   await opened.locator("[data-tab=timeline][aria-selected=true]").waitFor();
-  for (const wrong of ["#nothing/f9/%/x/y", "#%E0%A4%A/", "#memory/////", "#nothing"]) await again.page.evaluate(hash => (location.hash = hash), wrong);
+  for (const wrong of ["#nothing/f9/%/x/y", "#%E0%A4%A/", "#memory/////", "#nothing"])
+    await again.page.evaluate(hash => (location.hash = hash), wrong);
   assert.equal(await opened.locator("[data-tab=timeline][aria-selected=true]").count(), 1);
   await again.page.evaluate(() => (location.hash = "#breaks"));
   await opened.locator("[data-tab=breaks][aria-selected=true]").waitFor();
@@ -326,9 +345,12 @@ test("an address opens what it names, and the button copies the address of what 
 
 test("a record that grows opens on the first compile with a graph, until somebody chooses another", async () => {
   const on = await barePage(browser);
-  const { compiles: [compile], ...rest } = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
-  const without = { id: "f9", title: "cell", started: 0, seconds: 0, stages: [{ id: "f9/0", name: "decode", started: 0, seconds: 0, depth: 0 }] };
-  const give = (how: "mount" | "update", compiles: readonly object[]) => on.page.evaluate(([call, record]) => (window as unknown as Bare)[call](record), [how, { ...rest, compiles }] as const);
+  const { compiles: [compile], ...rest } =
+    JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
+  const without = { id: "f9", title: "cell", started: 0, seconds: 0,
+    stages: [{ id: "f9/0", name: "decode", started: 0, seconds: 0, depth: 0 }] };
+  const give = (how: "mount" | "update", compiles: readonly object[]) => on.page.evaluate(
+    ([call, record]) => (window as unknown as Bare)[call](record), [how, { ...rest, compiles }] as const);
   const selected = on.page.locator("[role=treeitem][aria-selected=true]");
   await give("mount", [without, { ...without, id: "f8", title: "other" }]);
   assert.match(await selected.innerText(), /^f9/);
@@ -344,7 +366,10 @@ test("at 700 pixels in an output the panes have room, whatever stands above them
   const on = await barePage(browser, { width: 700, height: 900 });
   const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
   await on.page.evaluate(() => document.getElementById("viewer")?.classList.remove("ex-fill"));
-  await on.page.evaluate(given => (window as unknown as Bare).mount(given), { ...record, notes: Array(12).fill("A note that takes a line of its own and goes on for a while, so that there is little room below it.") });
+  await on.page.evaluate(given => (window as unknown as Bare).mount(given),
+    { ...record,
+      notes: Array(12)
+        .fill("A note that takes a line of its own and goes on for a while, so that there is little room below it.") });
   const { height = 0 } = (await on.page.locator(".ex-body").boundingBox()) ?? {};
   assert.ok(height > 250, `${height}`);
   await on.end();
@@ -354,7 +379,8 @@ test("answers below the tabs open by keyboard, and have no serious fault, light 
   for (const dark of [false, true]) {
     const on = await barePage(browser, { dark });
     const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
-    const answers = ["schedule", "timing", "code", "graphs", "memory"].map(pane => ({ pane, title: `What of ${pane}?`, lines: Array(40).fill(`s0: ${pane} ${"goes on ".repeat(40)}`) }));
+    const answers = ["schedule", "timing", "code", "graphs", "memory"].map(
+      pane => ({ pane, title: `What of ${pane}?`, lines: Array(40).fill(`s0: ${pane} ${"goes on ".repeat(40)}`) }));
     await on.page.evaluate(given => (window as unknown as Bare).mount(given), { ...record, answers });
     for (const { pane, title } of answers) {
       const open = await openPane(on.page.locator("#viewer"), pane);
@@ -363,7 +389,8 @@ test("answers below the tabs open by keyboard, and have no serious fault, light 
       await on.page.keyboard.press("Enter");
       await open.locator("pre", { hasText: `s0: ${pane}` }).waitFor();
       await on.page.keyboard.press("Tab");
-      assert.equal(await on.page.evaluate(() => document.activeElement?.tagName), "PRE", "what scrolls is reached by keyboard");
+      assert.equal(await on.page.evaluate(() => document.activeElement?.tagName), "PRE",
+        "what scrolls is reached by keyboard");
       assert.deepEqual(await faults(on.page), [], pane);
     }
     assert.deepEqual(on.errors, []);
@@ -378,7 +405,8 @@ test("two environments compared: all of it by keyboard, without a serious fault"
     const on = await barePage(browser, { dark, width });
     await on.page.evaluate(given => (window as unknown as Bare).compare(...given), [record, other] as const);
     const summary = on.page.getByRole("region", { name: "Summary" });
-    assert.match(await summary.innerText(), /torch\s[^\n]*99\.0[\s\S]*a library\s+absent\s+1\.0|a library\s+absent\s+1\.0[\s\S]*torch\s[^\n]*99\.0/);
+    assert.match(await summary.innerText(),
+      /torch\s[^\n]*99\.0[\s\S]*a library\s+absent\s+1\.0|a library\s+absent\s+1\.0[\s\S]*torch\s[^\n]*99\.0/);
     assert.deepEqual(await faults(on.page), []);
     const list = on.page.getByRole("listbox", { name: "Stages compared" });
     await list.focus();
@@ -392,7 +420,8 @@ test("two environments compared: all of it by keyboard, without a serious fault"
     const passed: string[] = [];
     for (let n = 0; n < 12; n++) {
       await on.page.keyboard.press("Tab");
-      passed.push(await on.page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? ""));
+      passed.push(await on.page.evaluate(
+        () => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? ""));
     }
     assert.ok(new Set(passed).size > 3, `Tab stays within ${passed.join()}`);
     await on.picture(`environments-${width}`);
@@ -411,7 +440,9 @@ test("the time axis is walked, zoomed and read by keyboard, without a serious fa
     await stop.first().waitFor();
     assert.equal(await stop.count(), 1, "the bars are one tab stop");
     await stop.focus();
-    const name = () => on.page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.querySelector("title")?.textContent ?? "");
+    const name = () =>
+      on.page.evaluate(() => document.activeElement?.getAttribute("aria-label")
+        ?? document.activeElement?.querySelector("title")?.textContent ?? "");
     const first = await name();
     assert.match(first, /: .*s/, "a bar says what it is and how long it took");
     await on.page.keyboard.press("ArrowRight");

@@ -11,7 +11,8 @@ import { MADE } from "./make";
 import { openEachPane, openPane, ran } from "./panes";
 import { Server } from "./server";
 
-const FILES = ["plain.ipynb", "hostile.ipynb", "plain.explore.json", "plain.explore.json.gz", "hostile.explore.json", "damaged.explore.json.gz"];
+const FILES = ["plain.ipynb", "hostile.ipynb", "plain.explore.json", "plain.explore.json.gz", "hostile.explore.json",
+  "damaged.explore.json.gz"];
 let server: Server;
 let browser: Browser;
 let visit: Visit;
@@ -34,8 +35,10 @@ test("a notebook that is not trusted and has no kernel shows the viewer, with ev
   await openNotebook(page, "plain.ipynb", "no kernel");
   const viewer = await viewerOf(page, 0);
   const trusted = await page.evaluate(() => {
-    interface Shell { shell: { currentWidget: { content: { model: { cells: { get(n: number): { trusted: boolean } } } } } } }
-    return (window as unknown as { jupyterapp: Shell }).jupyterapp.shell.currentWidget.content.model.cells.get(0).trusted;
+    interface Shell { shell: {
+      currentWidget: { content: { model: { cells: { get(n: number): { trusted: boolean } } } } } } }
+    return (window as unknown as { jupyterapp: Shell }).jupyterapp.shell.currentWidget.content.model.cells.get(
+      0).trusted;
   });
   assert.equal(trusted, false);
   await openEachPane(viewer);

@@ -24,7 +24,8 @@ export class Server {
 
   /** `app` is "lab" or "notebook"; `files` are copied into its folder. */
   static async start(app: "lab" | "notebook", ...files: readonly string[]): Promise<Server> {
-    if (!existsSync(join(BUILT, "package.json"))) throw new Error("the extension is not built: run `jlpm build` in extension/");
+    if (!existsSync(join(BUILT, "package.json")))
+      throw new Error("the extension is not built: run `jlpm build` in extension/");
     const home = mkdtempSync(join(tmpdir(), "explorer-e2e-"));
     const folder = join(home, "notebooks");
     mkdirSync(folder);
@@ -34,18 +35,21 @@ export class Server {
     for (const file of files) cpSync(file, join(folder, file.split("/").at(-1) ?? file));
     const options = {
       "ServerApp.port": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
-      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
+      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.extension_manager": "readonly",
+      "LabApp.expose_app_in_browser": true,
       "JupyterNotebookApp.expose_app_in_browser": true, "LabApp.workspaces_dir": join(home, "workspaces"),
       "LabApp.user_settings_dir": join(home, "settings"),
     };
     const flags = Object.entries(options).map(([name, value]) => `--${name}=${capital(value)}`);
     const environment = {
       ...process.env,
-      JUPYTER_CONFIG_DIR: join(home, "config"), JUPYTER_DATA_DIR: join(home, "data"), JUPYTER_RUNTIME_DIR: join(home, "run"),
+      JUPYTER_CONFIG_DIR: join(home, "config"), JUPYTER_DATA_DIR: join(home, "data"),
+      JUPYTER_RUNTIME_DIR: join(home, "run"),
       JUPYTER_PATH: join(home, "jupyter"), IPYTHONDIR: join(home, "ipython"), PYTHONPATH: CHECKOUT,
       XDG_CACHE_HOME: join(home, "cache"),
     };
-    const server = spawn(PYTHON, ["-m", MODULES[app], ...flags], { cwd: folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
+    const server = spawn(PYTHON, ["-m", MODULES[app], ...flags],
+      { cwd: folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
     const made = new Server(folder, home, server);
     made.set("@jupyterlab/apputils-extension:notification", { fetchNews: "false", checkForUpdates: false });
     await made.ready();
@@ -62,7 +66,10 @@ export class Server {
 
   /** Puts a notebook into its folder, of these cells. */
   notebook(name: string, ...cells: readonly string[]): void {
-    const made = cells.map((source, n) => ({ cell_type: "code", id: `cell-${n}`, source, metadata: {}, outputs: [], execution_count: null }));
+    const made =
+      cells.map(
+        (source,
+          n) => ({ cell_type: "code", id: `cell-${n}`, source, metadata: {}, outputs: [], execution_count: null }));
     const metadata = { kernelspec: { name: "python3", display_name: "Python 3", language: "python" } };
     writeFileSync(join(this.folder, name), JSON.stringify({ cells: made, metadata, nbformat: 4, nbformat_minor: 5 }));
   }

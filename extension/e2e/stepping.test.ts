@@ -24,10 +24,14 @@ after(() => browser?.close());
 
 /** The sample, whose first compile was evaluated in this many steps. */
 function long(steps: number): RecordData {
-  const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8")) as RecordData;
+  const record =
+    JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8")) as RecordData;
   const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
   const ids = first.codes?.[0]?.instructions.map(each => each.id) ?? [];
-  const made = Array.from({ length: steps }, (_, n): StepData => [ids[n % ids.length] ?? "", n % 50 < 20 ? 0 : 1, n, 0, [n % 2, 1], n % 7 ? {} : { [`v${n % 40}`]: n % 2 }]);
+  const made =
+    Array.from({ length: steps },
+      (_, n): StepData =>
+        [ids[n % ids.length] ?? "", n % 50 < 20 ? 0 : 1, n, 0, [n % 2, 1], n % 7 ? {} : { [`v${n % 40}`]: n % 2 }]);
   const guard = first.guards?.[0];
   const guards = guard ? Array.from({ length: 900 }, (_, n) => ({ ...guard, id: `many${n}`, step: 20 * n })) : [];
   return { ...record, compiles: [{ ...first, trace: made, guards }, ...others] };
@@ -63,7 +67,8 @@ test("keys and buttons move by what was chosen, and a value leads to the step th
   assert.equal(await pane.getByLabel("Breakpoint").getAttribute("aria-invalid"), "true");
   await pane.getByRole("button", { name: "@0", exact: true }).first().click();
   assert.match(await told.innerText(), /^step 0 of 59/);
-  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#bytecode/f0//step31/${encodeURIComponent(long(0).created)}`));
+  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address),
+    `#bytecode/f0//step31/${encodeURIComponent(long(0).created)}`));
   assert.match(await told.innerText(), /^step 31 of 59/, "an address leads to a step");
   assert.deepEqual(visit.errors, []);
 });
@@ -73,10 +78,13 @@ test("code objects of one name are told apart by their roles, or by their lines"
   const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
   const [own] = first.codes ?? [];
   assert.ok(own);
-  const codes = [own, { ...own, role: "rewritten" }, { ...own, role: "inlined", line: 7 }, { ...own, role: "inlined", line: 9 }, { ...own, name: "other" }];
+  const codes = [own, { ...own, role: "rewritten" }, { ...own, role: "inlined", line: 7 },
+    { ...own, role: "inlined", line: 9 }, { ...own, name: "other" }];
   const pane = await opened({ ...record, compiles: [{ ...first, codes: codes as CompileData["codes"] }, ...others] });
   const shown = await pane.getByLabel("Code object").locator("option").allTextContents();
-  assert.deepEqual(shown.sort(), [`${own.name}, inlined, line 7`, `${own.name}, inlined, line 9`, `${own.name}, original`, `${own.name}, rewritten`, "other"].sort());
+  assert.deepEqual(shown.sort(),
+    [`${own.name}, inlined, line 7`, `${own.name}, inlined, line 9`, `${own.name}, original`, `${own.name}, rewritten`,
+      "other"].sort());
 });
 
 test("a map of the steps, values as trees, and breakpoints on lines of the source", async () => {
@@ -84,8 +92,10 @@ test("a map of the steps, values as trees, and breakpoints on lines of the sourc
   const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
   const values: CompileData["values"] = [["tensor l_x"], ["list L['parts'] of 1", 0, [["0", 0], ["1", 1], ["2", 7]]]];
   const pane = await opened({ ...record, compiles: [{ ...first, values }, ...others] });
-  assert.deepEqual(await pane.locator(".ex-ticks title").allTextContents().then(all => all.slice(0, 3)), ["inlined: 30 steps", "node: 1 step", "guard: 3 steps"]);
-  assert.equal(await pane.getByRole("button", { name: "guard 3", exact: true }).getAttribute("title"), "Go by guard (g)");
+  assert.deepEqual(await pane.locator(".ex-ticks title").allTextContents().then(all => all.slice(0, 3)),
+    ["inlined: 30 steps", "node: 1 step", "guard: 3 steps"]);
+  assert.equal(await pane.getByRole("button", { name: "guard 3", exact: true }).getAttribute("title"),
+    "Go by guard (g)");
   await pane.getByRole("slider").focus();
   await visit.page.keyboard.press("i");
   const tree = pane.locator("details").filter({ hasText: "list L['parts'] of 1" }).first();
@@ -99,7 +109,8 @@ test("a map of the steps, values as trees, and breakpoints on lines of the sourc
     summary.click();
     slider?.dispatchEvent(new KeyboardEvent("keydown", { key: "i", bubbles: true }));
   });
-  assert.equal(await pane.locator("details[open]").count(), 0, "what was closed stays closed, however soon the next step comes");
+  assert.equal(await pane.locator("details[open]").count(), 0,
+    "what was closed stays closed, however soon the next step comes");
   const source = await openPane(visit.page.locator("#viewer"), "source");
   const numbers = source.locator(".ex-numbers .cm-gutterElement").filter({ hasText: /^\d+$/ });
   const query = pane.getByLabel("Breakpoint");
@@ -127,17 +138,22 @@ test("the captured graph grows with the steps, the new node at hand, and Escape 
   const record = long(60);
   const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
   const nodes = first.stages?.find(each => each.graph)?.graph?.nodes ?? [];
-  const pane = await opened({ ...record, compiles: [{ ...first, made: Object.fromEntries(nodes.map(({ id }, n) => [id, 10 * n])) }, ...others] });
+  const pane =
+    await opened({ ...record,
+      compiles: [{ ...first, made: Object.fromEntries(nodes.map(({ id }, n) => [id, 10 * n])) }, ...others] });
   const graph = await openPane(visit.page.locator("#viewer"), "graphs");
   const said = graph.locator(".ex-g-said");
   const { keyboard } = visit.page;
-  const shows = (many: number) => visit.page.waitForFunction(wanted => document.querySelectorAll(".ex-g-node").length === wanted, many);
+  const shows = (many: number) =>
+    visit.page.waitForFunction(wanted => document.querySelectorAll(".ex-g-node").length === wanted, many);
   await pane.getByRole("slider").focus();
   for (const [key, many, step] of [["i", 1, 0], ["n", 2, 10], ["I", 1, 9]] as const) {
     await keyboard.press(key);
-    assert.match(await said.innerText(), new RegExp(`^${many} of 2 nodes, up to step ${step} .Escape: all.: the graph captured`));
+    assert.match(await said.innerText(),
+      new RegExp(`^${many} of 2 nodes, up to step ${step} .Escape: all.: the graph captured`));
     await shows(many);
-    assert.match(await graph.locator(".ex-g-view [aria-live=polite]").innerText(), step % 10 ? /^$/ : new RegExp(`^${nodes[many - 1]?.name}:`));
+    assert.match(await graph.locator(".ex-g-view [aria-live=polite]").innerText(),
+      step % 10 ? /^$/ : new RegExp(`^${nodes[many - 1]?.name}:`));
   }
   await keyboard.press("Escape");
   await shows(nodes.length);
@@ -152,12 +168,15 @@ test("what kernels wrote is walked, to the first NaN and the first difference", 
   assert.ok(half);
   const written: readonly WrittenData[] = [
     { kernel: "k0", buffer: "buf0", node: "aten.mul", ours: "1 to 2", eager: "1 to 2", error: 0 },
-    { kernel: "k1", buffer: "buf1", node: "aten.log", ours: "3 NaN; nan", eager: "3 NaN; nan", error: 0, nonfinite: 3, began: "aten.log" },
+    { kernel: "k1", buffer: "buf1", node: "aten.log", ours: "3 NaN; nan", eager: "3 NaN; nan", error: 0, nonfinite: 3,
+      began: "aten.log" },
     { kernel: "k2", buffer: "buf2", node: "aten.exp", ours: "1 to 9", eager: "1 to 2", error: 7, differs: true },
     { kernel: "k2", buffer: "buf3", ours: "4" },
   ];
-  const backward = { ...half, name: "f0_backward", kernels: [], operations: [], buffers: [], written: [{ kernel: "k9", buffer: "buf9", node: "aten.neg", ours: "5" }] };
-  const viewer = await opened({ ...record, compiles: [{ ...first, halves: [{ ...half, written }, ...halves, backward] }, ...others] });
+  const backward = { ...half, name: "f0_backward", kernels: [], operations: [], buffers: [],
+    written: [{ kernel: "k9", buffer: "buf9", node: "aten.neg", ours: "5" }] };
+  const viewer = await opened(
+    { ...record, compiles: [{ ...first, halves: [{ ...half, written }, ...halves, backward] }, ...others] });
   assert.ok(viewer);
   const pane = await openPane(visit.page.locator("#viewer"), "values");
   const { keyboard } = visit.page;
@@ -165,20 +184,23 @@ test("what kernels wrote is walked, to the first NaN and the first difference", 
   const card = pane.getByRole("region", { name: "What was written" });
   await pane.getByRole("slider").focus();
   for (const [key, step, says] of [
-    ["n", 1, /3 elements NaN or infinite; the same.*In eager this begins with aten.log/s], ["d", 2, /k2 writes buf2: the value of aten.exp\s+differs \(off by up to 7/],
+    ["n", 1, /3 elements NaN or infinite; the same.*In eager this begins with aten.log/s],
+    ["d", 2, /k2 writes buf2: the value of aten.exp\s+differs \(off by up to 7/],
     ["i", 3, /not compared: no node has this value/], ["D", 2, /differs/], ["I", 1, /NaN/], ["]", 2, /differs/],
   ] as const) {
     await keyboard.press(key);
     assert.match(await told.innerText(), new RegExp(`^step ${step} of 3`));
     assert.match(await card.innerText(), says);
   }
-  assert.equal(await pane.locator("tr.ex-pinned").innerText(), await pane.locator("tbody tr").nth(2).innerText(), "the row is pinned");
+  assert.equal(await pane.locator("tr.ex-pinned").innerText(), await pane.locator("tbody tr").nth(2).innerText(),
+    "the row is pinned");
   await pane.locator("tbody tr").nth(0).click();
   assert.match(await told.innerText(), /^step 0 of 3/, "a row that is clicked is gone to");
   await pane.getByLabel("Breakpoint").fill("kernel=k2 error>1");
   await pane.getByRole("button", { name: "Forward (" }).click();
   assert.match(await told.innerText(), /^step 2 of 3; 1 hit/);
-  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#values/f0//aten.neg/${encodeURIComponent(record.created)}`));
+  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address),
+    `#values/f0//aten.neg/${encodeURIComponent(record.created)}`));
   assert.match(await told.innerText(), /^step 0 of 0/, "an address leads to what a kernel of the other half wrote");
   assert.match(await card.innerText(), /k9 writes buf9/);
   assert.deepEqual(visit.errors, []);
@@ -191,7 +213,8 @@ test("what fusion tried is walked, with what was together by then", async () => 
   const [told, came] = [pane.locator(".ex-step-told"), pane.getByRole("status").filter({ hasText: "Kernels so far" })];
   await pane.getByRole("slider").focus();
   for (const [key, step, says] of [
-    ["i", 0, /put off: .* Kernels so far: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels so far: .* \+ /], ["R", 1, /✕ refused: /], ["P", 0, /put off/],
+    ["i", 0, /put off: .* Kernels so far: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels so far: .* \+ /],
+    ["R", 1, /✕ refused: /], ["P", 0, /put off/],
   ] as const) {
     await keyboard.press(key);
     assert.match(await told.innerText(), new RegExp(`^step ${step} of 2`));
@@ -205,7 +228,8 @@ test("what fusion tried is walked, with what was together by then", async () => 
   const address = await visit.page.getByRole("dialog").innerText();
   assert.match(address, new RegExp(`#schedule/f0/.*/${half}\\.step2/`));
   await keyboard.press("Escape");
-  assert.ok(await visit.page.evaluate(given => (window as unknown as Bare).open(given), `#schedule/f0//${half}.step0/${encodeURIComponent(long(1).created)}`));
+  assert.ok(await visit.page.evaluate(given => (window as unknown as Bare).open(given),
+    `#schedule/f0//${half}.step0/${encodeURIComponent(long(1).created)}`));
   assert.match(await came.innerText(), /put off: /, "an address leads to an attempt");
   assert.deepEqual(visit.errors, []);
 });
@@ -228,7 +252,8 @@ test("what passes replaced is walked, rewrite by rewrite, each in the text of it
   await pane.getByLabel("Breakpoint").fill("pass:dead node=aten.twice");
   await pane.getByRole("button", { name: "Back" }).click();
   assert.match(await told.innerText(), /^step 1 of 2; 1 hit/);
-  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#text/f0//step0/${encodeURIComponent(record.created)}`));
+  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address),
+    `#text/f0//step0/${encodeURIComponent(record.created)}`));
   assert.match(await told.innerText(), /^step 0 of 2/, "an address leads to a rewrite");
   assert.deepEqual(visit.errors, []);
 });

@@ -27,14 +27,16 @@ before(async () => {
 
 after(() => browser?.close());
 
-/** The record with every value that `wrong` gives another for; `path` is its place without indices, "compiles.stages.id". */
+/** The record with every value that `wrong` gives another for; `path` is its place without indices,
+ * "compiles.stages.id". */
 function changed(wrong: (path: string, value: unknown) => unknown): unknown {
   const walk = (value: unknown, path: string): unknown => {
     const other = wrong(path, value);
     if (other !== undefined) return other;
     if (Array.isArray(value)) return value.map(each => walk(each, path));
     if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, walk(each, path ? `${path}.${name}` : name)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([name, each]) => [name, walk(each, path ? `${path}.${name}` : name)]));
   };
   return walk(JSON.parse(text), "");
 }
@@ -54,7 +56,8 @@ async function look(title: string): Promise<void> {
   const said = await viewer.locator("[role=tabpanel]:visible [role=alert]").allInnerTexts();
   assert.deepEqual(said.filter(Boolean), [], title);
   await page.evaluate(() => {
-    for (const each of [...document.querySelectorAll<HTMLElement>("[role=tabpanel] :is(.ex-linked, .cm-line)")].slice(0, 20)) {
+    for (const each of [...document.querySelectorAll<HTMLElement>("[role=tabpanel] :is(.ex-linked, .cm-line)")].slice(0,
+        20)) {
       each.dispatchEvent(new MouseEvent("pointerover", { bubbles: true }));
       each.dispatchEvent(new MouseEvent("click", { bubbles: true }));
     }
@@ -71,27 +74,40 @@ test("something of the wrong kind in every list, and in every field that may be 
   }
   await shown(spoilt);
   const notice = viewer.locator(".ex-notice", { hasText: "Parts of this record are damaged" });
-  assert.match(await notice.innerText(), /compiles\[0\]\.stages\[0\] is null, and should be an object; .* and \d+ more/);
+  assert.match(await notice.innerText(),
+    /compiles\[0\]\.stages\[0\] is null, and should be an object; .* and \d+ more/);
   await viewer.locator(".ex-phase", { hasText: "Graph" }).first().waitFor();
 });
 
 test("ids that lead in circles, to themselves, and to nothing", async () => {
   const circles: { readonly [path: string]: unknown } = {
-    "compiles.stages.same_as": "f0/1", "compiles.continues": "f0", "compiles.activations.caller": 1, "compiles.inputs.same_as": "L['x']",
-    "compiles.recompiles.of": "f0", "compiles.halves.buffers.of": "buf0", "compiles.guards.cause": "no such instruction",
+    "compiles.stages.same_as": "f0/1", "compiles.continues": "f0", "compiles.activations.caller": 1,
+    "compiles.inputs.same_as": "L['x']",
+    "compiles.recompiles.of": "f0", "compiles.halves.buffers.of": "buf0",
+    "compiles.guards.cause": "no such instruction",
   };
   await shown(changed(path => circles[path]));
   const ids = [...new Set([...text.matchAll(/"id": "([^"]+)"/g)].map(([, id]) => id))];
-  await shown(changed(path => (path.endsWith(".inputs") && !path.endsWith("compiles.inputs") ? ids : path.endsWith(".origins") ? ids : undefined)));
-  await shown(changed((path, value) => (typeof value === "string" && /\.(id|name|of|half|kernel|node|instruction|source)$/.test(path) ? "same" : undefined)));
+  await shown(
+    changed(
+      path => (path.endsWith(".inputs") && !path.endsWith("compiles.inputs")
+        ? ids : path.endsWith(".origins") ? ids : undefined)));
+  await shown(
+    changed(
+      (path, value) => (typeof value === "string" && /\.(id|name|of|half|kernel|node|instruction|source)$/.test(path)
+        ? "same" : undefined)));
 });
 
 for (const [name, number] of [["negative", -7], ["huge", 2 ** 53], ["hugely negative", -(2 ** 53)]] as const) {
   test(`every index, size and time ${name}`, () =>
-    shown(changed((path, value) => (typeof value === "number" && !["version", "compiles.stages.depth"].includes(path) ? number : undefined))));
+    shown(
+      changed(
+        (path, value) => (typeof value === "number" && !["version", "compiles.stages.depth"].includes(path)
+          ? number : undefined))));
 }
 
-for (const [name, word] of [["empty", ""], ["the name of an object's own machinery", "constructor"], ["long", "a|b\n".repeat(1000)]] as const) {
+for (const [name, word] of [["empty", ""], ["the name of an object's own machinery", "constructor"],
+    ["long", "a|b\n".repeat(1000)]] as const) {
   test(`every text ${name}`, () => shown(changed((_, value) => (typeof value === "string" ? word : undefined))));
 }
 

@@ -1,4 +1,5 @@
-// Takes the README's pictures: the tour's first cell in JupyterLab with one line pinned, light and dark. `make picture`.
+// Takes the README's pictures: the tour's first cell in JupyterLab with one line pinned, light and dark. `make
+// picture`.
 
 import { join } from "node:path";
 import { test } from "node:test";
@@ -30,7 +31,8 @@ test("pictures for the README", { timeout: 300_000 }, async () => {
       const viewer = await viewerOf(page, POINTWISE);
       const code = await openPane(viewer, "code");
       await code.locator(".cm-line").first().waitFor();
-      if (look === "JupyterLab Light") await viewer.locator("[data-panel=source] .cm-line", { hasText: LINE }).click({ position: { x: 30, y: 8 } });
+      if (look === "JupyterLab Light")
+        await viewer.locator("[data-panel=source] .cm-line", { hasText: LINE }).click({ position: { x: 30, y: 8 } });
       await page.mouse.move(5, 5);
       await viewer.evaluate(root => root.closest(".jp-Cell")?.scrollIntoView({ block: "start" }));
       await page.waitForTimeout(1000);

@@ -9,23 +9,28 @@ import { FileNames } from "../src/viewer/sources";
 import { chainInWords, nameOf } from "../src/viewer/trail";
 
 const text = (language: string, ...lines: [string, string, string[]][]): TextData => ({ language, lines });
-const kernel = (id: string, seconds: number | null, source: TextData, lowered: { [kind: string]: TextData } = {}): KernelData =>
-  ({ id, function: `${id}_fn`, language: source.language ?? "cpp", source, origins: ["buf0"], bytes: 0, flops: 0, seconds, lowered });
+const kernel = (id: string, seconds: number | null, source: TextData, lowered: { [kind: string]: TextData } = {
+  }): KernelData =>
+  ({ id, function: `${id}_fn`, language: source.language ?? "cpp", source, origins: ["buf0"], bytes: 0, flops: 0,
+    seconds, lowered });
 
 const asm = text("gas", ["pushq", "k1:asm:1", ["k1:1"]], ["ret", "", []]);
 const compile: CompileData = {
   id: "f0", title: "f", started: 0, seconds: 0,
-  stages: [{ id: "f0/0", name: "generate", started: 0, seconds: 0, depth: 0, half: "f0", body: text("cpp", ["int x;", "p:1", ["synthetic:prelude"]]) }],
+  stages: [{ id: "f0/0", name: "generate", started: 0, seconds: 0, depth: 0, half: "f0",
+    body: text("cpp", ["int x;", "p:1", ["synthetic:prelude"]]) }],
   halves: [{
     name: "f0", target: "cpu", buffers: [{ name: "buf0", type: "f32", kind: "loop", origins: ["m.py:1", "m.py:2"] }],
     kernels: [
-      kernel("k0", 1, text("cpp", ["{", "k0:1", ["m.py:1"]], ["}", "k0:2", ["synthetic:brace"]], ["}", "k0:3", ["synthetic:brace"]])),
+      kernel("k0", 1,
+        text("cpp", ["{", "k0:1", ["m.py:1"]], ["}", "k0:2", ["synthetic:brace"]], ["}", "k0:3", ["synthetic:brace"]])),
       kernel("k1", 5, text("cpp", ["a", "k1:1", ["m.py:2"]]), { asm }),
     ],
     wrapper: text("python", ["def call():", "call:1", ["synthetic:wrapper"]]),
   }],
 };
-const record: RecordData = { version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], coverage: {}, compiles: [compile] };
+const record: RecordData = { version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {},
+  config: {}, sources: [], coverage: {}, compiles: [compile] };
 const links = new Links(record);
 const units = unitsOf(compile);
 
@@ -54,7 +59,8 @@ test("an element is found in the text at hand, or in the first that has it or it
 
 test("lines say once for a run why no source line caused them", () => {
   const rows = rowsOf(compile.halves?.[0]?.kernels?.[0]?.source, compile, new Model(record), true);
-  assert.deepEqual(rows.map(row => [row.number, row.color, row.note]), [["1", 0, undefined], ["2", null, "no source line: brace"], ["3", null, undefined]]);
+  assert.deepEqual(rows.map(row => [row.number, row.color, row.note]),
+    [["1", 0, undefined], ["2", null, "no source line: brace"], ["3", null, undefined]]);
 });
 
 test("a line without a name is about what it names as its cause", () => {
@@ -67,6 +73,7 @@ test("the chain in words", () => {
   const files = FileNames([{ file: "m.py" }]);
   assert.deepEqual(chainInWords(links, "f0|k1:asm:1", files), { causes: "← k1:1 ← m.py:2", effects: "" });
   assert.deepEqual(chainInWords(links, "f0|k0:2", files), { causes: "no source line: brace", effects: "" });
-  assert.deepEqual(chainInWords(links, "|m.py:1", files), { causes: "", effects: "→ 2 kernels (shared), 1 generated line" });
+  assert.deepEqual(chainInWords(links, "|m.py:1", files),
+    { causes: "", effects: "→ 2 kernels (shared), 1 generated line" });
   assert.equal(nameOf("f0|k1:1", files), "k1:1");
 });

@@ -5,8 +5,10 @@ import { createInterface } from "node:readline";
 import { build } from "esbuild";
 
 const check = join(import.meta.dirname, "..", "src", "viewer", "panes", "guards", "check.ts");
-const { outputFiles } = await build({ entryPoints: [check], bundle: true, format: "esm", platform: "node", write: false });
-const { decide } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
+const { outputFiles } =
+  await build({ entryPoints: [check], bundle: true, format: "esm", platform: "node", write: false });
+const { decide } =
+  await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 for await (const line of createInterface({ input: process.stdin })) {
   const { guards, inputs, state } = JSON.parse(line);
   const decided = decide(guards, { inputs: new Map(inputs.map(each => [each.source, each])), state });

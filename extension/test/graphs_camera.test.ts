@@ -18,7 +18,8 @@ test("moving goes with the pointer", () => {
   assert.deepEqual(moved({ x: 0, y: 0, scale: 0.5 }, 10, -20), { x: -20, y: 40, scale: 0.5 });
 });
 
-test("a small drawing is shown whole and no larger than life, a long one from its top at a size that can be read", () => {
+test("a small drawing is shown whole and no larger than life, a long one from its top at a size that can be read",
+  () => {
   const small = beginning({ width: 200, height: 100 }, view, []);
   assert.deepEqual(small, { x: -300, y: -250, scale: 1 });
   const boxes = [{ x: 0, y: 0, width: 400, height: 40 }];
@@ -27,7 +28,8 @@ test("a small drawing is shown whole and no larger than life, a long one from it
   const wide = beginning({ width: 9000, height: 9000 }, view, [{ x: 4000, y: 0, width: 100, height: 40 }]);
   assert.equal(wide.scale, 0.7);
   assert.ok(wide.x < 4000 && wide.x + view.width / wide.scale > 4100, "what there is at the top is in view");
-  const apart = [{ x: 0, y: 0, width: 100, height: 40 }, ...[3000, 3100, 3300].map(x => ({ x, y: 0, width: 100, height: 40 }))];
+  const apart =
+    [{ x: 0, y: 0, width: 100, height: 40 }, ...[3000, 3100, 3300].map(x => ({ x, y: 0, width: 100, height: 40 }))];
   const spread = beginning({ width: 4000, height: 300 }, view, apart);
   assert.ok(spread.x < 3000 && spread.x + view.width / spread.scale > 3400, "where most is");
   assert.ok(whole({ width: 400, height: 20000 }, view).scale < 0.05);

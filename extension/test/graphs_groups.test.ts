@@ -39,7 +39,8 @@ test("a module's path is a way of steps, numbers staying with their list", () =>
 test("nodes are grouped by module, an input with what reads it, and groups of one group are one", () => {
   const made = subject(graph([
     input("aten.x"), input("aten.w"),
-    node("aten.a", ["aten.x", "aten.w"], { module: "net.body.fc" }), node("aten.b", ["aten.a"], { module: "net.body.fc" }),
+    node("aten.a", ["aten.x", "aten.w"], { module: "net.body.fc" }),
+    node("aten.b", ["aten.a"], { module: "net.body.fc" }),
     node("aten.c", ["aten.b"], { module: "net.body.act" }), node("aten.d", ["aten.c"], { module: "net.body.act" }),
     node("aten.e", ["aten.d", "aten.x"]),
   ]));
@@ -80,7 +81,8 @@ test("identical layers are folded into one box", () => {
 const LAYERS = 6;
 
 /** Six layers of which the fourth is changed by `change`. */
-function layers(change: (node: NodeData, n: number) => Partial<NodeData>, constant?: (node: NodeData) => string): Subject {
+function layers(change: (node: NodeData, n: number) => Partial<NodeData>,
+    constant?: (node: NodeData) => string): Subject {
   const nodes: NodeData[] = [input("aten.x")];
   for (let layer = 0; layer < LAYERS; layer++) {
     for (let n = 0; n < 3; n++) {
@@ -103,15 +105,19 @@ test("layers are folded only where they are truly identical", () => {
   assert.deepEqual(folds(layers(() => ({}))), ["h.1 – h.5"]);
   assert.deepEqual(folds(layers((_, n) => (n === 1 ? { target: "aten.sub.Tensor" } : {}))), [], "another operation");
   assert.deepEqual(folds(layers((_, n) => (n === 1 ? { type: "f32[4, 9]" } : {}))), [], "another type");
-  assert.deepEqual(folds(layers((each, n) => (n === 2 ? { inputs: [...each.inputs, "aten.n_3_0"] } : {}))), [], "other wiring");
-  assert.deepEqual(folds(layers((each, n) => (n === 2 ? { module: `${each.module}.deeper` } : {}))), [], "another module inside");
+  assert.deepEqual(folds(layers((each, n) => (n === 2 ? { inputs: [...each.inputs, "aten.n_3_0"] } : {}))), [],
+    "other wiring");
+  assert.deepEqual(folds(layers((each, n) => (n === 2 ? { module: `${each.module}.deeper` } : {}))), [],
+    "another module inside");
   assert.deepEqual(folds(layers(() => ({}), each => (each.id === "aten.n_3_1" ? "0.5" : "1"))), [], "another constant");
 });
 
 test("layers that differ in an earlier state of the graph alone are not folded", () => {
   const nodes = network(8, 6).nodes;
   const before = graph(nodes.map(each => (each.id === "aten.op_4_2" ? { ...each, target: "aten.div.Tensor" } : each)));
-  const same = subjectOf(compile([stage("f0/0", "trace", graph(nodes)), stage("f0/1", "pass", graph(nodes.filter(each => each.id !== "none")))]));
+  const same =
+    subjectOf(compile(
+      [stage("f0/0", "trace", graph(nodes)), stage("f0/1", "pass", graph(nodes.filter(each => each.id !== "none")))]));
   const other = subjectOf(compile([stage("f0/0", "trace", before), stage("f0/1", "pass", graph(nodes))]));
   assert.deepEqual(folds(same), ["h.1 – h.6"]);
   assert.deepEqual(folds(other), ["h.1 – h.3"]);
@@ -122,14 +128,17 @@ test("too many children are cut into parts, which hold every node once", () => {
   const root = made.root("module");
   assert.ok(root.children.length <= 400);
   const all = [root, ...groupsIn(root)];
-  for (const group of all) assert.ok(group.children.length <= 400, `${group.label} has ${group.children.length} children`);
-  const leaves = all.flatMap(group => group.children.filter(child => child.kind === "leaf").map(child => verticesOf(child)[0]!));
+  for (const group of all)
+    assert.ok(group.children.length <= 400, `${group.label} has ${group.children.length} children`);
+  const leaves =
+    all.flatMap(group => group.children.filter(child => child.kind === "leaf").map(child => verticesOf(child)[0]!));
   assert.deepEqual(leaves.sort((a, b) => a - b), made.family.vertices.map((_, n) => n));
 });
 
 function withKernels(): CompileData {
   const nodes = [
-    input("aten.x"), node("aten.a", ["aten.x"]), node("aten.b", ["aten.a"]), node("aten.v", ["aten.b"], { target: "aten.view.default" }),
+    input("aten.x"), node("aten.a", ["aten.x"]), node("aten.b", ["aten.a"]),
+    node("aten.v", ["aten.b"], { target: "aten.view.default" }),
     node("aten.m", ["aten.v"], { target: "aten.mm.default" }), node("aten.c", ["aten.m"]),
   ];
   return compile([stage("f0/0", "trace", graph(nodes))], {
@@ -141,15 +150,18 @@ function withKernels(): CompileData {
         { id: "buf2", kind: "loop", target: "pointwise", reads: [], writes: ["buf2"], origins: [] },
       ],
       schedule: {
-        items: [{ id: "k0", kind: "kernel", operations: ["buf0"] }, { id: "call0", kind: "extern", operations: ["mm0"] }, { id: "k1", kind: "kernel", operations: ["buf2"] }],
+        items: [{ id: "k0", kind: "kernel", operations: ["buf0"] },
+          { id: "call0", kind: "extern", operations: ["mm0"] }, { id: "k1", kind: "kernel", operations: ["buf2"] }],
         fusions: [],
       },
       kernels: [
-        { id: "k0", function: "k0_add", language: "cpp", source: { lines: [] }, origins: [], bytes: 0, flops: 0, seconds: 2e-6 },
+        { id: "k0", function: "k0_add", language: "cpp", source: { lines: [] }, origins: [], bytes: 0, flops: 0,
+          seconds: 2e-6 },
         { id: "k1", function: "k1_add", language: "cpp", source: { lines: [] }, origins: [], bytes: 0, flops: 0 },
       ],
       extern_seconds: { call0: 5e-6 },
-      nodes: { "aten.a": ["kernel", ["buf0"]], "aten.b": ["kernel", ["buf0"]], "aten.v": ["view", []], "aten.m": ["extern", ["mm0"]], "aten.c": ["kernel", ["buf2"]] },
+      nodes: { "aten.a": ["kernel", ["buf0"]], "aten.b": ["kernel", ["buf0"]], "aten.v": ["view", []],
+        "aten.m": ["extern", ["mm0"]], "aten.c": ["kernel", ["buf2"]] },
     }],
   });
 }
@@ -158,7 +170,8 @@ test("nodes are grouped by the kernel or library call that they ended in, a view
   const made = subjectOf(withKernels());
   assert.equal(outline(made, made.root("kernel")), "[x k0[a b] call0[v m] k1[c]]");
   const homes = made.kernels.of("aten.m", "traced")?.homes;
-  assert.deepEqual(homes?.map(home => [home.id, home.kind, home.name, home.seconds]), [["call0", "extern", "aten.mm.default", 5e-6]]);
+  assert.deepEqual(homes?.map(home => [home.id, home.kind, home.name, home.seconds]),
+    [["call0", "extern", "aten.mm.default", 5e-6]]);
   assert.equal(made.kernels.of("aten.c", "traced")?.homes[0]?.seconds, null, "what was not timed has no time");
   assert.equal(made.kernels.of("aten.x", "traced"), undefined);
 });
@@ -176,7 +189,8 @@ test("a view between two nodes of one kernel is drawn in it, so that the kernel 
   const of = withKernels();
   const nodes = [
     input("aten.x"), node("aten.a", ["aten.x"]), node("aten.v", ["aten.a"], { target: "aten.view.default" }),
-    node("aten.w", ["aten.v"], { target: "aten.view.default" }), node("aten.b", ["aten.w"]), node("aten.m", ["aten.v", "aten.b"], { target: "aten.mm.default" }),
+    node("aten.w", ["aten.v"], { target: "aten.view.default" }), node("aten.b", ["aten.w"]),
+    node("aten.m", ["aten.v", "aten.b"], { target: "aten.mm.default" }),
   ];
   const made = subjectOf({ ...of, stages: [stage("f0/0", "trace", graph(nodes))] });
   assert.equal(outline(made, made.root("kernel")), "[x k0[a v w b] call0[m]]");
@@ -207,7 +221,8 @@ test("a graph opens with few boxes, all children of a group or none", () => {
   }
 });
 
-test("opening a group opens what is around it, and closes what was opened longest ago where it would be too much", () => {
+test("opening a group opens what is around it, and closes what was opened longest ago where it would be too much",
+  () => {
   const root = subject(network(40, 30, true)).root("module");
   let open = new Set<Group>();
   const inner = [...groupsIn(root)].filter(group => group.label === "attn" || group.label === "mlp");
@@ -225,7 +240,8 @@ test("opening a group opens what is around it, and closes what was opened longes
 
 test("ids given twice, inputs that do not exist, and nodes that read themselves are shown as they are", () => {
   const of = compile([stage("f0/0", "trace", graph([
-    input("aten.x"), node("aten.a", ["aten.x", "aten.gone"]), node("aten.a", ["aten.a"]), node("aten.self", ["aten.self"]),
+    input("aten.x"), node("aten.a", ["aten.x", "aten.gone"]), node("aten.a", ["aten.a"]),
+    node("aten.self", ["aten.self"]),
   ], ["aten.gone", "None", "aten.a"]))]);
   const family = familyOf(viewsOf(of));
   assert.deepEqual(family.vertices.map(each => each.key), ["aten.x", "aten.a", "aten.a (2)", "aten.self"]);
@@ -239,7 +255,8 @@ test("ids given twice, inputs that do not exist, and nodes that read themselves 
 test("an input's name leaves out the modules that are drawn around it", () => {
   const made = subject(graph([
     input("aten.l_m_net_h_0_ln_1_weight", { name: "l_m_net_h_0_ln_1_weight" }),
-    node("aten.a", ["aten.l_m_net_h_0_ln_1_weight"], { module: "net.h.0.ln_1" }), node("aten.b", ["aten.a"], { module: "net.h.0.ln_1" }),
+    node("aten.a", ["aten.l_m_net_h_0_ln_1_weight"], { module: "net.h.0.ln_1" }),
+    node("aten.b", ["aten.a"], { module: "net.h.0.ln_1" }),
   ]));
   const label = (by: "module" | "none") => {
     const leaf = made.find(by, "aten.l_m_net_h_0_ln_1_weight") as Leaf;

@@ -13,7 +13,8 @@ function generator(seed: number): () => number {
 
 function graph(count: number, seed: number, reach = 12): { boxes: Box[]; nets: Net[] } {
   const next = generator(seed);
-  const boxes = Array.from({ length: count }, () => ({ width: 60 + 2 * Math.floor(next() * 60), height: 24 + Math.floor(next() * 40) }));
+  const boxes = Array.from({ length: count },
+    () => ({ width: 60 + 2 * Math.floor(next() * 60), height: 24 + Math.floor(next() * 40) }));
   const targets: number[][] = boxes.map(() => []);
   for (let n = 1; n < count; n++) {
     const inputs = next() < 0.15 ? 0 : 1 + Math.floor(next() * 2);
@@ -48,7 +49,8 @@ function* along(points: readonly number[]): Iterable<[x: number, y: number]> {
       const middle = (y0 + y1) / 2;
       const bezier = (a: number, b: number, c: number, d: number) =>
         (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t ** 2 * c + t ** 3 * d;
-      yield x0 === x1 || y0 === y1 ? [x0 + t * (x1 - x0), y0 + t * (y1 - y0)] : [bezier(x0, x0, x1, x1), bezier(y0, middle, middle, y1)];
+      yield x0 === x1 || y0 === y1
+        ? [x0 + t * (x1 - x0), y0 + t * (y1 - y0)] : [bezier(x0, x0, x1, x1), bezier(y0, middle, middle, y1)];
     }
   }
 }
@@ -60,7 +62,8 @@ function through(boxes: readonly Box[], made: Layered): string[] {
       for (const [x, y] of along(route?.points ?? [])) {
         boxes.forEach((box, n) => {
           const [left, top] = [made.x[n]!, made.y[n]!];
-          if (x > left + 0.5 && x < left + box.width - 0.5 && y > top + 0.5 && y < top + box.height - 0.5) found.add(`net ${net}.${target} through ${n}`);
+          if (x > left + 0.5 && x < left + box.width - 0.5 && y > top + 0.5 && y < top + box.height - 0.5)
+            found.add(`net ${net}.${target} through ${n}`);
         });
       }
     }),
@@ -78,13 +81,16 @@ for (const [count, seed] of [[1, 1], [2, 2], [12, 3], [60, 4], [150, 5], [300, 6
       net.to.forEach((to, m) => {
         const route = made.routes[n]![m]!;
         assert.equal(route.back, false);
-        assert.deepEqual(route.points.slice(0, 2), [made.x[net.from.box]! + net.from.at, made.y[net.from.box]! + boxes[net.from.box]!.height]);
+        assert.deepEqual(route.points.slice(0, 2),
+          [made.x[net.from.box]! + net.from.at, made.y[net.from.box]! + boxes[net.from.box]!.height]);
         assert.deepEqual(route.points.slice(-2), [made.x[to.box]! + to.at, made.y[to.box]!]);
-        for (let k = 3; k < route.points.length; k += 2) assert.ok(route.points[k]! >= route.points[k - 2]!, "never up");
+        for (let k = 3; k < route.points.length; k += 2)
+          assert.ok(route.points[k]! >= route.points[k - 2]!, "never up");
       }),
     );
     for (const at of [...made.x, ...made.y]) assert.ok(at >= 0);
-    boxes.forEach((box, n) => assert.ok(made.x[n]! + box.width <= made.width && made.y[n]! + box.height <= made.height));
+    boxes.forEach(
+      (box, n) => assert.ok(made.x[n]! + box.width <= made.width && made.y[n]! + box.height <= made.height));
   });
 }
 
@@ -145,14 +151,17 @@ test("graphs full of cycles come out, with no box on another", () => {
   const next = generator(11);
   const boxes = Array.from({ length: 80 }, () => ({ width: 50, height: 20 }));
   const end = (box: number) => ({ box, at: 25 });
-  const nets = boxes.map((_, n) => ({ from: end(n), to: [...new Set([0, 1, 2].map(() => Math.floor(next() * 80)))].map(end) }));
+  const nets =
+    boxes.map((_, n) => ({ from: end(n), to: [...new Set([0, 1, 2].map(() => Math.floor(next() * 80)))].map(end) }));
   const made = layered(boxes, nets);
   assert.deepEqual(overlaps(boxes, made), []);
-  made.routes.forEach((routes, n) => routes.forEach((route, m) => assert.equal(route === null, nets[n]!.to[m]!.box === n)));
+  made.routes.forEach(
+    (routes, n) => routes.forEach((route, m) => assert.equal(route === null, nets[n]!.to[m]!.box === n)));
 });
 
 test("edges from the border enter above everything, and those to it leave below", () => {
-  const boxes: Box[] = [{ width: 80, height: 30 }, { width: 80, height: 30 }, { width: 4, height: 0, border: "top" }, { width: 4, height: 0, border: "bottom" }];
+  const boxes: Box[] = [{ width: 80, height: 30 }, { width: 80, height: 30 }, { width: 4, height: 0, border: "top" },
+    { width: 4, height: 0, border: "bottom" }];
   const nets: Net[] = [
     { from: { box: 2, at: 2 }, to: [{ box: 0, at: 40 }, { box: 1, at: 40 }] },
     { from: { box: 0, at: 40 }, to: [{ box: 1, at: 40 }, { box: 3, at: 2 }] },
@@ -181,6 +190,7 @@ test("how long a level takes", () => {
     const { boxes, nets } = graph(count, 13);
     const started = process.cpuUsage();
     const made = layered(boxes, nets);
-    console.log(`${count} boxes: ${(process.cpuUsage(started).user / 1000).toFixed(0)} ms, ${made.crossings} crossings, ${made.width} x ${Math.round(made.height)}`);
+    console.log(
+      `${count} boxes: ${(process.cpuUsage(started).user / 1000).toFixed(0)} ms, ${made.crossings} crossings, ${made.width} x ${Math.round(made.height)}`);
   }
 });

@@ -17,7 +17,8 @@ import { TooLarge } from "../src/viewer/panes/graphs/layered";
 
 function subjectOf(of: CompileData): { subject: Subject; views: readonly GraphView[] } {
   const views = viewsOf(of);
-  return { subject: new Subject(of, views.filter(view => view.family === views[0]!.family), Kernels(of), () => ""), views };
+  return { subject: new Subject(of, views.filter(view => view.family === views[0]!.family), Kernels(of), () => ""),
+    views };
 }
 
 function subject(made: GraphData): Subject {
@@ -25,7 +26,8 @@ function subject(made: GraphData): Subject {
 }
 
 function inside(inner: Shape, outer: Shape): boolean {
-  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width && inner.y + inner.height <= outer.y + outer.height;
+  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width
+    && inner.y + inner.height <= outer.y + outer.height;
 }
 
 function disjoint(a: Shape, b: Shape): boolean {
@@ -54,7 +56,8 @@ function check(placement: Placement): void {
   }
   for (const wire of wires) {
     const from = shapeOf.get(wire.from)!;
-    if (!wire.back) for (let n = 3; n < wire.points.length; n += 2) assert.ok(wire.points[n]! >= wire.points[n - 2]! - 1e-9, "an edge goes up");
+    if (!wire.back) for (let n = 3; n < wire.points.length; n += 2)
+      assert.ok(wire.points[n]! >= wire.points[n - 2]! - 1e-9, "an edge goes up");
     assert.ok(wire.to.length > 0 && !from.open);
   }
 }
@@ -63,7 +66,8 @@ function check(placement: Placement): void {
 function connected(placement: Placement, from: Item, to: Item): void {
   const { wires } = placement;
   const shapeOf = shapesOf(placement);
-  const own = wires.filter(wire => wire.from === from && wire.to.includes(to)).sort((a, b) => a.points[1]! - b.points[1]!);
+  const own =
+    wires.filter(wire => wire.from === from && wire.to.includes(to)).sort((a, b) => a.points[1]! - b.points[1]!);
   assert.ok(own.length > 0, `no line from ${from.id} to ${to.id}`);
   const [start, end] = [shapeOf.get(from)!, shapeOf.get(to)!];
   let at = { x: start.x + start.width / 2, y: start.y + start.height };
@@ -74,7 +78,8 @@ function connected(placement: Placement, from: Item, to: Item): void {
   assert.deepEqual(at, { x: end.x + end.width / 2, y: end.y });
 }
 
-for (const [name, made] of [["layers", network(5, 8)], ["one node", graph([node("aten.a", [])])], ["nothing grouped", network(3, 12, false)]] as const) {
+for (const [name, made] of [["layers", network(5, 8)], ["one node", graph([node("aten.a", [])])],
+    ["nothing grouped", network(3, 12, false)]] as const) {
   for (const open of ["first", "all", "none"] as const) {
     test(`${name}, ${open} open: no boxes on each other, frames around what is in them, edges down`, () => {
       const of = subject(made);
@@ -101,15 +106,19 @@ test("the same graph is placed the same way, also after groups were opened and c
   const groups = (of: Subject) => [...groupsIn(of.root("module"))];
   other.placement("module", new Set(groups(other).slice(0, 2)));
   other.placement("module", new Set());
-  assert.deepEqual(ids(one.placement("module", new Set(groups(one)))), ids(other.placement("module", new Set(groups(other)))));
+  assert.deepEqual(ids(one.placement("module", new Set(groups(one)))),
+    ids(other.placement("module", new Set(groups(other)))));
 });
 
-const palette = Palette(new Links({ version: 1, title: "", engine: "", target: "", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} }));
+const palette =
+  Palette(new Links({ version: 1, title: "", engine: "", target: "", created: "", environment: {}, config: {},
+    sources: [], compiles: [], coverage: {} }));
 
 function sceneFor(of: Subject, view: GraphView, changes = true): Scene {
   const root = of.root("module");
   return sceneOf([{
-    subject: of, view, placement: of.placement("module", new Set(groupsIn(root))), paint: paintOf("operation", of.state(view), of.kernels),
+    subject: of, view, placement: of.placement("module", new Set(groupsIn(root))),
+    paint: paintOf("operation", of.state(view), of.kernels),
     changes: changes ? of.changesOf(view) : new Map(), saved: savedBy(of.compile),
   }], palette);
 }
@@ -117,15 +126,19 @@ function sceneFor(of: Subject, view: GraphView, changes = true): Scene {
 test("what a pass leaves alone stays in its place; what it removed is shown where it stood, marked", () => {
   const before = network(3, 10);
   const gone = new Set(["aten.op_1_3", "aten.op_2_4"]);
-  const rewired = (each: NodeData): NodeData => ({ ...each, inputs: each.inputs.map(id => (id === "aten.op_1_3" ? "aten.op_1_2" : id === "aten.op_2_4" ? "aten.op_2_3" : id)) });
-  const after = graph([...before.nodes.filter(each => !gone.has(each.id)).map(rewired), node("aten.extra", ["aten.op_0_1"], { module: "model.h.0.attn" })], ["aten.extra"]);
+  const rewired = (each: NodeData): NodeData => ({ ...each,
+    inputs: each.inputs.map(
+      id => (id === "aten.op_1_3" ? "aten.op_1_2" : id === "aten.op_2_4" ? "aten.op_2_3" : id)) });
+  const after = graph([...before.nodes.filter(each => !gone.has(each.id)).map(rewired),
+    node("aten.extra", ["aten.op_0_1"], { module: "model.h.0.attn" })], ["aten.extra"]);
   const { subject: of, views } = subjectOf(compile([stage("f0/0", "trace", before), stage("f0/1", "pass", after)]));
   const [first, second] = views.map(view => sceneFor(of, view));
   const places = (scene: Scene) => new Map(scene.marks.map(mark => [mark.item.id, [mark.x, mark.y]]));
   const [old, now] = [places(first!), places(second!)];
   for (const [id, place] of old) assert.deepEqual(now.get(id), place, id);
   const signs = new Map(second!.marks.flatMap(mark => (mark.sign ? [[mark.item.id, mark.sign] as const] : [])));
-  assert.deepEqual([...signs].sort(), [["aten.extra", "added"], ["aten.op_1_3", "removed"], ["aten.op_1_4", "changed"], ["aten.op_2_4", "removed"], ["aten.op_2_5", "changed"]]);
+  assert.deepEqual([...signs].sort(), [["aten.extra", "added"], ["aten.op_1_3", "removed"], ["aten.op_1_4", "changed"],
+    ["aten.op_2_4", "removed"], ["aten.op_2_5", "changed"]]);
   const looks = new Set(second!.lines.map(line => line.look));
   assert.ok(looks.has("added") && looks.has("removed") && looks.has("plain"));
   const plain = sceneFor(of, views[1]!, false);
@@ -159,10 +172,12 @@ test("arrow keys walk down and up along edges, and to the box beside", () => {
 
 test("a trunk that edges share is drawn once", () => {
   const of = subject(graph([
-    input("aten.x"), node("aten.a", ["aten.x"]), node("aten.b", ["aten.a", "aten.x"]), node("aten.c", ["aten.b", "aten.x"]), node("aten.d", ["aten.c", "aten.x"]),
+    input("aten.x"), node("aten.a", ["aten.x"]), node("aten.b", ["aten.a", "aten.x"]),
+    node("aten.c", ["aten.b", "aten.x"]), node("aten.d", ["aten.c", "aten.x"]),
   ]));
   const scene = sceneFor(of, [...of.family.states.values()][0]!.view);
-  const trunk = scene.lines.filter(line => line.from.item.id === "aten.x" && line.to[0]!.item.id !== "aten.a").sort((a, b) => b.bounds.height - a.bounds.height);
+  const trunk = scene.lines.filter(line => line.from.item.id === "aten.x" && line.to[0]!.item.id !== "aten.a")
+    .sort((a, b) => b.bounds.height - a.bounds.height);
   assert.equal(trunk.length, 3);
   assert.equal(trunk[0]!.own, 0);
   for (const line of trunk.slice(1)) {
@@ -175,9 +190,11 @@ test("a trunk that edges share is drawn once", () => {
 function hostile(count: number): CompileData {
   const nodes: NodeData[] = Array.from({ length: count }, (_, n) => node(
     `aten.n${n % (count - 7)}`, [`aten.n${(n + 1) % count}`, `aten.n${(n * 7919) % count}`, "aten.gone", `aten.n${n}`],
-    { bytes: [1e308, NaN, -5, Infinity][n % 4], type: `f32[${"9".repeat(n % 500)}]`, module: n % 200 ? `m.${n % 40}${n % 3 ? ".<script>" : ""}` : "deep.".repeat(20000), name: n % 2 ? "" : "x".repeat(5000) },
+    { bytes: [1e308, NaN, -5, Infinity][n % 4], type: `f32[${"9".repeat(n % 500)}]`, module: n % 200
+      ? `m.${n % 40}${n % 3 ? ".<script>" : ""}` : "deep.".repeat(20000), name: n % 2 ? "" : "x".repeat(5000) },
   ));
-  return compile([stage("f0/0", "trace", graph(nodes, ["aten.gone", "aten.n1", "aten.n1"])), stage("f0/1", "pass", graph([...nodes].reverse()), { same_as: "" })]);
+  return compile([stage("f0/0", "trace", graph(nodes, ["aten.gone", "aten.n1", "aten.n1"])),
+    stage("f0/1", "pass", graph([...nodes].reverse()), { same_as: "" })]);
 }
 
 test("a record made to harm comes out, in bounded time", () => {
@@ -190,7 +207,8 @@ test("a record made to harm comes out, in bounded time", () => {
   }
   for (const coloring of ["operation", "dtype", "kernel", "bytes", "time"] as const) {
     const paint = paintOf(coloring, of.state(views[1]!), of.kernels);
-    assert.ok(paint.legend.every(entry => entry.count > 0 && !entry.label.includes("NaN")), JSON.stringify(paint.legend));
+    assert.ok(paint.legend.every(entry => entry.count > 0 && !entry.label.includes("NaN")),
+      JSON.stringify(paint.legend));
   }
   assert.throws(() => sceneFor(of, views[1]!), TooLarge);
   const small = subjectOf(hostile(200));
@@ -199,14 +217,16 @@ test("a record made to harm comes out, in bounded time", () => {
 });
 
 test("how long 10,000 nodes take to open", () => {
-  for (const [name, made] of [["in modules", network(100, 99)], ["without modules", network(100, 99, false)]] as const) {
+  for (
+      const [name, made] of [["in modules", network(100, 99)], ["without modules", network(100, 99, false)]] as const) {
     const started = process.cpuUsage();
     const of = subject(made);
     const root = of.root("module");
     const open = firstOpen(root);
     const placement = of.placement("module", open);
     const milliseconds = process.cpuUsage(started).user / 1000;
-    console.log(`${made.nodes.length} nodes ${name}: ${milliseconds.toFixed(0)} ms of processor time, ${shownCount(root, open)} boxes`);
+    console.log(
+      `${made.nodes.length} nodes ${name}: ${milliseconds.toFixed(0)} ms of processor time, ${shownCount(root, open)} boxes`);
     assert.ok(placement.shapes.length > 0 && shownCount(root, open) <= 300);
     assert.ok(milliseconds < 20_000);
   }

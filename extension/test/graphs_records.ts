@@ -4,14 +4,16 @@ import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/
 
 export function node(id: string, inputs: readonly string[], more: Partial<NodeData> = {}): NodeData {
   const name = id.split(".").slice(1).join("_") || id;
-  return { id, name, op: "call_function", target: "aten.add.Tensor", type: "f32[4, 8]", inputs, origins: [], bytes: 128, ...more };
+  return { id, name, op: "call_function", target: "aten.add.Tensor", type: "f32[4, 8]", inputs, origins: [], bytes: 128,
+    ...more };
 }
 
 export function input(id: string, more: Partial<NodeData> = {}): NodeData {
   return node(id, [], { op: "placeholder", target: id, ...more });
 }
 
-export function graph(nodes: readonly NodeData[], outputs: readonly string[] = nodes.slice(-1).map(each => each.id)): GraphData {
+export function graph(nodes: readonly NodeData[],
+    outputs: readonly string[] = nodes.slice(-1).map(each => each.id)): GraphData {
   return { name: "f0", nodes, outputs };
 }
 
@@ -19,7 +21,9 @@ export function graph(nodes: readonly NodeData[], outputs: readonly string[] = n
 export function printed({ nodes }: GraphData, constant: (node: NodeData) => string = () => "1"): StageData["body"] {
   return {
     language: "python",
-    lines: nodes.map(each => [`  ${each.name}: ${each.type} = ${each.target}(${[...each.inputs.map(id => id.split(".")[1]), constant(each)].join(", ")})  # a.py:1`, each.id, each.origins]),
+    lines: nodes.map(
+      each =>
+        [`  ${each.name}: ${each.type} = ${each.target}(${[...each.inputs.map(id => id.split(".")[1]), constant(each)].join(", ")})  # a.py:1`, each.id, each.origins]),
   };
 }
 
@@ -39,10 +43,12 @@ export function network(layers: number, each: number, modules = true): GraphData
     const start = last;
     nodes.push(input(`aten.w_${layer}`));
     for (let n = 0; n < each - 1; n++) {
-      const inputs = [last, ...(n === 1 ? ["aten.mask"] : []), ...(n === 2 ? [`aten.w_${layer}`] : []), ...(n === each - 2 ? [start] : [])];
+      const inputs = [last, ...(n === 1 ? ["aten.mask"] : []), ...(n === 2 ? [`aten.w_${layer}`] : []),
+        ...(n === each - 2 ? [start] : [])];
       const part = n < each / 2 ? "attn" : "mlp";
       const id = `aten.op_${layer}_${n}`;
-      nodes.push(node(id, inputs, { module: modules ? `model.h.${layer}.${part}` : "", target: n % 3 ? "aten.mul.Tensor" : "aten.add.Tensor" }));
+      nodes.push(node(id, inputs,
+        { module: modules ? `model.h.${layer}.${part}` : "", target: n % 3 ? "aten.mul.Tensor" : "aten.add.Tensor" }));
       last = id;
     }
   }

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CompileData, ConstantData, ExpressionData, GuardData, InputData, RecordData, TensorFactsData } from "../src/viewer/record";
+import type { CompileData, ConstantData, ExpressionData, GuardData, InputData, RecordData,
+  TensorFactsData } from "../src/viewer/record";
 import { decide, type Call } from "../src/viewer/panes/guards/check";
 import {
-  contiguous, fromGuards, isContiguous, kindOf, KINDS, Mistyped, ofKind, parseConstant, parseSizes, resized, seenBy, writtenSizes,
+  contiguous, fromGuards, isContiguous, kindOf, KINDS, Mistyped, ofKind, parseConstant, parseSizes, resized, seenBy,
+  writtenSizes,
 } from "../src/viewer/panes/guards/described";
 import { Exact, Undecided } from "../src/viewer/panes/guards/exact";
 import { holds, leaves, leafName } from "../src/viewer/panes/guards/expression";
@@ -15,7 +17,8 @@ const of = (op: string, ...args: (ExpressionData | number)[]): ExpressionData =>
 const size = (dim: number, source = "L['x']"): ExpressionData => ({ op: "size", value: dim, source });
 const none = () => { throw new Undecided("not described"); };
 const is = (expression: ExpressionData) => holds(expression, none);
-const refuses = (expression: ExpressionData, why: RegExp) => assert.throws(() => is(expression), (error: unknown) => error instanceof Undecided && why.test(error.message));
+const refuses = (expression: ExpressionData, why: RegExp) =>
+  assert.throws(() => is(expression), (error: unknown) => error instanceof Undecided && why.test(error.message));
 
 test("arithmetic is Python's", () => {
   // [expression, what Python gives]
@@ -23,7 +26,8 @@ test("arithmetic is Python's", () => {
     [of("//", -7, 2), -4], [of("//", 7, -2), -4], [of("%", -7, 3), 2], [of("%", 7, -3), -2], [of("/", 7, 2), [7, 2]],
     [of("**", 2, 10), 1024], [of("**", 2, -2), [1, 4]], [of("**", 0, 0), 1], [of("**", -1, 1_000_000_001), -1],
     [of("+", 1, 2, 3), 6], [of("*", 2, 3, 4), 24], [of("-", 5), -5], [of("min", 3, 1, 2), 1], [of("max", 3, 1, 2), 3],
-    [of("abs", -3), 3], [of("floor", of("/", -1, 2)), -1], [of("ceil", of("/", -1, 2)), 0], [of("ceil", of("/", 1, 2)), 1],
+    [of("abs", -3), 3], [of("floor", of("/", -1, 2)), -1], [of("ceil", of("/", -1, 2)), 0],
+    [of("ceil", of("/", 1, 2)), 1],
     [of("if", of("<", 1, 2), 10, 20), 10], [of("if", of(">", 1, 2), 10, of("+", 10, 20)), 30], [number(0.5), [1, 2]],
   ];
   for (const [expression, value] of known) {
@@ -41,8 +45,10 @@ test("sizes beyond doubles stay exact", () => {
 
 test("comparisons and logic", () => {
   const truth: [ExpressionData, boolean][] = [
-    [of("<", 1, 2), true], [of("<=", 2, 2), true], [of(">", 1, 2), false], [of(">=", 1, 2), false], [of("not", of("<", 1, 2)), false],
-    [of("and", of("<", 1, 2), of("<", 3, 2)), false], [of("or", of("<", 3, 2), of("<", 1, 2)), true], [of("and"), true], [of("or"), false],
+    [of("<", 1, 2), true], [of("<=", 2, 2), true], [of(">", 1, 2), false], [of(">=", 1, 2), false],
+    [of("not", of("<", 1, 2)), false],
+    [of("and", of("<", 1, 2), of("<", 3, 2)), false], [of("or", of("<", 3, 2), of("<", 1, 2)), true], [of("and"), true],
+    [of("or"), false],
   ];
   for (const [expression, expected] of truth) assert.equal(is(expression), expected, JSON.stringify(expression));
 });
@@ -90,14 +96,19 @@ test("the leaves of an expression, each once", () => {
 
 // ------------------------------------------------------------------------------------------------------- guards
 
-const facts = (changes: Partial<TensorFactsData> = {}): TensorFactsData => ({ dtype: "float32", device: "cpu", sizes: [4, 8], strides: [8, 1], ...changes });
-const tensor = (changes: Partial<TensorFactsData> = {}, source = "L['x']"): InputData => ({ source, kind: "tensor", type: "torch.Tensor", tensor: facts(changes) });
+const facts = (changes: Partial<TensorFactsData> = {
+  }): TensorFactsData => ({ dtype: "float32", device: "cpu", sizes: [4, 8], strides: [8, 1], ...changes });
+const tensor = (changes: Partial<TensorFactsData> = {
+  }, source = "L['x']"): InputData => ({ source, kind: "tensor", type: "torch.Tensor", tensor: facts(changes) });
 const plain = (type: string, value: boolean | number | string | null, text = String(value)): InputData =>
-  ({ source: "L['n']", kind: type === "NoneType" ? "none" : type === "int" || type === "float" ? "number" : type, type: `builtins.${type}`, constant: { type, text, value } });
-const constant = (type: string, value: boolean | number | string | null, text = String(value)): ConstantData => ({ type, text, value });
+  ({ source: "L['n']", kind: type === "NoneType" ? "none" : type === "int" || type === "float" ? "number" : type,
+    type: `builtins.${type}`, constant: { type, text, value } });
+const constant = (type: string, value: boolean | number | string | null,
+  text = String(value)): ConstantData => ({ type, text, value });
 const guard = (property: string, more: Partial<GuardData>): GuardData =>
   ({ id: `f0.${property}`, source: "L['x']", property, relation: "==", value: "", expression: "", why: "", ...more });
-const call = (...inputs: InputData[]): Call => ({ inputs: new Map(inputs.map(each => [each.source, each])), state: null });
+const call = (...inputs: InputData[]): Call => ({ inputs: new Map(inputs.map(each => [each.source, each])),
+  state: null });
 const outcome = (one: GuardData, of: Call) => {
   const [found] = decide([one], of);
   return [found?.outcome, ...(found?.how ?? [])];
@@ -106,12 +117,16 @@ const outcome = (one: GuardData, of: Call) => {
 test("a tensor's facts, all differences at once", () => {
   const one = guard("tensor", { tensor: facts({ sizes: [null, 8], strides: [8, 1] }) });
   assert.deepEqual(outcome(one, call(tensor({ sizes: [100, 8] }))), ["holds"]);
-  assert.deepEqual(outcome(one, call(tensor({ sizes: [1, 9], dtype: "int64", device: "cuda:0", requires_grad: true }))), [
-    "fails", "dtype is int64, expected float32", "device is cuda:0, expected cpu", "requires_grad is True, expected False", "size(1) is 9, expected 8",
+  assert.deepEqual(outcome(one, call(tensor({ sizes: [1, 9], dtype: "int64", device: "cuda:0", requires_grad: true }))),
+    [
+    "fails", "dtype is int64, expected float32", "device is cuda:0, expected cpu",
+    "requires_grad is True, expected False", "size(1) is 9, expected 8",
   ]);
   assert.deepEqual(outcome(one, call(tensor({ sizes: [8] }))), ["fails", "rank is 1, expected 2"]);
-  assert.deepEqual(outcome(one, call(tensor({ sizes: [3, 8], strides: [1, 3] }))), ["fails", "stride(0) is 1, expected 8", "stride(1) is 3, expected 1"]);
-  assert.deepEqual(outcome(one, call(tensor({ sizes: [1, 8], strides: [77, 1] }))), ["holds"], "nobody walks along a size of 1");
+  assert.deepEqual(outcome(one, call(tensor({ sizes: [3, 8], strides: [1, 3] }))),
+    ["fails", "stride(0) is 1, expected 8", "stride(1) is 3, expected 1"]);
+  assert.deepEqual(outcome(one, call(tensor({ sizes: [1, 8], strides: [77, 1] }))), ["holds"],
+    "nobody walks along a size of 1");
   assert.deepEqual(outcome(one, call({ ...plain("int", 3), source: "L['x']" })), ["fails", "is 3, expected a tensor"]);
 });
 
@@ -150,8 +165,10 @@ test("containers", () => {
   assert.equal(outcome(guard("keys", { keys }), call(given))[0], "holds");
   assert.equal(outcome(guard("keys", { keys: [...keys].reverse() }), call(given))[0], "fails", "the order counts");
   assert.equal(outcome(guard("has", { keys: keys.slice(1), relation: "has key" }), call(given))[0], "holds");
-  assert.equal(outcome(guard("has", { keys: [constant("str", "c", "'c'")], relation: "has key" }), call(given))[0], "fails");
-  assert.equal(outcome(guard("has", { keys: [constant("str", "c", "'c'")], relation: "lacks key" }), call(given))[0], "holds");
+  assert.equal(outcome(guard("has", { keys: [constant("str", "c", "'c'")], relation: "has key" }), call(given))[0],
+    "fails");
+  assert.equal(outcome(guard("has", { keys: [constant("str", "c", "'c'")], relation: "lacks key" }), call(given))[0],
+    "holds");
   assert.equal(outcome(guard("has", { keys, relation: "has attribute" }), call(given))[0], "undecided");
   const list: InputData = { source: "L['x']", kind: "list", type: "builtins.list", length: 0 };
   assert.deepEqual(outcome(guard("length", { length: 2 }), call(list)), ["fails", "length is 0, expected 2"]);
@@ -162,10 +179,12 @@ test("containers", () => {
 });
 
 test("the global state", () => {
-  const state = { grad_enabled: true, autocast: ["cpu bfloat16"], default_dtype: "float32", deterministic: false, threads: 2 };
+  const state = { grad_enabled: true, autocast: ["cpu bfloat16"], default_dtype: "float32", deterministic: false,
+    threads: 2 };
   const one = guard("global_state", { source: "", state });
   assert.deepEqual(decide([one], { inputs: new Map(), state })[0]?.outcome, "holds");
-  assert.deepEqual(decide([one], { inputs: new Map(), state: { ...state, grad_enabled: false, autocast: [] } })[0]?.how, [
+  assert.deepEqual(decide([one], { inputs: new Map(), state: { ...state, grad_enabled: false, autocast: [] } })[0]?.how,
+    [
     "grad mode is off, expected on", "autocast is off, expected cpu bfloat16",
   ]);
   assert.equal(decide([one], { inputs: new Map(), state: null })[0]?.outcome, "undecided");
@@ -180,7 +199,8 @@ test("relations between sizes, with what they are when they fail", () => {
 });
 
 test("what is not described, or not understood, never passes", () => {
-  for (const property of ["tensor", "type", "constant", "id", "length", "keys", "has", "code", "global_state", "shape", "alias", "empty", "value", "news"]) {
+  for (const property of ["tensor", "type", "constant", "id", "length", "keys", "has", "code", "global_state", "shape",
+      "alias", "empty", "value", "news"]) {
     const one = guard(property, { others: ["L['z']"], relation: "is" });
     assert.equal(outcome(one, call())[0], "undecided", property);
     const expected = property === "tensor" ? "fails" : "undecided";
@@ -191,9 +211,11 @@ test("what is not described, or not understood, never passes", () => {
 // ---------------------------------------------------------------------------------------------------------- form
 
 test("sizes as typed", () => {
-  const read: [string, number[]][] = [["4, 8", [4, 8]], ["(4,8,)", [4, 8]], ["[4 8]", [4, 8]], ["4x8", [4, 8]], ["", []], ["()", []], ["7", [7]], [" 0 , 1 ", [0, 1]]];
+  const read: [string, number[]][] = [["4, 8", [4, 8]], ["(4,8,)", [4, 8]], ["[4 8]", [4, 8]], ["4x8", [4, 8]],
+    ["", []], ["()", []], ["7", [7]], [" 0 , 1 ", [0, 1]]];
   for (const [text, sizes] of read) assert.deepEqual(parseSizes(text), sizes, text);
-  for (const text of ["a", "4, -1", "1.5", "4,,8", "1, 1x0", "99999999999999999999", "1e3", "4, *", Array(65).fill("1").join(",")]) {
+  for (const text of ["a", "4, -1", "1.5", "4,,8", "1, 1x0", "99999999999999999999", "1e3", "4, *",
+      Array(65).fill("1").join(",")]) {
     assert.throws(() => parseSizes(text), Mistyped, text);
   }
   assert.equal(writtenSizes([4, null]), "4, *");
@@ -202,7 +224,8 @@ test("sizes as typed", () => {
 test("strides follow the sizes of a contiguous tensor, and stay where they were chosen", () => {
   assert.deepEqual(contiguous([2, 3, 4]), [12, 4, 1]);
   assert.deepEqual(contiguous([2, 0, 4]), [4, 4, 1]);
-  assert.ok(isContiguous(facts()) && isContiguous(facts({ sizes: [1, 8], strides: [3, 1] })) && !isContiguous(facts({ strides: [1, 4] })));
+  assert.ok(isContiguous(facts()) && isContiguous(facts({ sizes: [1, 8], strides: [3, 1] }))
+    && !isContiguous(facts({ strides: [1, 4] })));
   assert.deepEqual(resized(facts(), [2, 3]).strides, [3, 1]);
   assert.deepEqual(resized(facts({ strides: [1, 4] }), [2, 3]).strides, [1, 4]);
   assert.deepEqual(resized(facts({ strides: [1, 4] }), [2]).strides, [1]);
@@ -215,7 +238,8 @@ test("plain values as typed", () => {
   assert.deepEqual(parseConstant("float", "2"), constant("float", 2, "2.0"));
   assert.deepEqual(parseConstant("float", "NaN"), constant("float", null, "nan"));
   assert.deepEqual(parseConstant("str", "it's"), constant("str", "it's", "'it\\'s'"));
-  for (const [kind, text] of [["int", "1.5"], ["int", ""], ["int", "1".repeat(400)], ["float", ""], ["float", "x"], ["float", "1e999"]] as const) {
+  for (const [kind, text] of [["int", "1.5"], ["int", ""], ["int", "1".repeat(400)], ["float", ""], ["float", "x"],
+      ["float", "1e999"]] as const) {
     assert.throws(() => parseConstant(kind, text), Mistyped, `${kind} ${text}`);
   }
 });
@@ -225,11 +249,14 @@ test("a value can become one of any kind", () => {
 });
 
 test("what guards tell of a value that no input describes", () => {
-  assert.equal(fromGuards("L['x']", [guard("type", { type: "builtins.list" }), guard("length", { length: 3 })])?.length, 3);
-  assert.equal(fromGuards("L['x']", [guard("tensor", { tensor: facts({ sizes: [null, 8] }) })]), null, "a free size was seen, but the guard does not say which");
+  assert.equal(fromGuards("L['x']", [guard("type", { type: "builtins.list" }), guard("length", { length: 3 })])?.length,
+    3);
+  assert.equal(fromGuards("L['x']", [guard("tensor", { tensor: facts({ sizes: [null, 8] }) })]), null,
+    "a free size was seen, but the guard does not say which");
   const compile: CompileData = {
     id: "f0", title: "f", started: 0, seconds: 0, inputs: [tensor()],
-    guards: [guard("constant", { source: "L['k']", constant: constant("int", 3) }), guard("tensor", { tensor: facts() }), guard("global_state", { source: "" })],
+    guards: [guard("constant", { source: "L['k']", constant: constant("int", 3) }),
+      guard("tensor", { tensor: facts() }), guard("global_state", { source: "" })],
   };
   const seen = seenBy(compile);
   assert.deepEqual([...seen.keys()], ["L['x']", "L['k']"]);
@@ -239,18 +266,21 @@ test("what guards tell of a value that no input describes", () => {
 // ------------------------------------------------------------------------------------------------------- outlook
 
 function compiled(id: string, sizes: readonly (number | null)[], more: Partial<CompileData> = {}): CompileData {
-  return { id, title: "f", started: 0, seconds: 0, guards: [guard("tensor", { tensor: facts({ sizes, strides: null }) })], ...more };
+  return { id, title: "f", started: 0, seconds: 0,
+    guards: [guard("tensor", { tensor: facts({ sizes, strides: null }) })], ...more };
 }
 
 function record(compiles: CompileData[], config: { [name: string]: string } = {}): RecordData {
-  const empty = { version: 1, title: "", engine: "explorer", target: "", created: "", environment: {}, sources: [], coverage: {} };
+  const empty = { version: 1, title: "", engine: "explorer", target: "", created: "", environment: {}, sources: [],
+    coverage: {} };
   return { ...empty, compiles, config: { dynamic: "None", recompile_limit: "8", ...config } };
 }
 
 const wide = (...sizes: number[]) => call(tensor({ sizes, strides: null }));
 
 test("compiles of one frame", () => {
-  const all = [compiled("f1", [1]), compiled("f1.1", [2]), compiled("f10", [3]), compiled("f1.2", [4]), compiled("f1", [5], { title: "g" })];
+  const all = [compiled("f1", [1]), compiled("f1.1", [2]), compiled("f10", [3]), compiled("f1.2", [4]),
+    compiled("f1", [5], { title: "g" })];
   assert.deepEqual(compilesOfFrame(record(all), all[0] as CompileData).map(each => each.id), ["f1", "f1.1", "f1.2"]);
 });
 
@@ -268,7 +298,8 @@ test("what was seen to change becomes a symbol; 0 and 1 do not", () => {
   assert.deepEqual(outlook(record(one), first, wide(1, 8)).dynamic, []);
   assert.deepEqual(outlook(record(one), first, wide(6, 8, 2)).dynamic, [], "of another rank nothing was seen");
   assert.deepEqual(outlook(record(one, { dynamic: "False" }), first, wide(6, 8)).dynamic, []);
-  assert.deepEqual(outlook(record(one, { dynamic: "True" }), first, wide(6, 8)).dynamic, ["L['x'].size(0)", "L['x'].size(1)"]);
+  assert.deepEqual(outlook(record(one, { dynamic: "True" }), first, wide(6, 8)).dynamic,
+    ["L['x'].size(0)", "L['x'].size(1)"]);
   const parameter = call({ ...tensor({ sizes: [6, 8], type: "torch.nn.parameter.Parameter" }) });
   assert.deepEqual(outlook(record(one), first, parameter).dynamic, []);
 });

@@ -14,14 +14,17 @@ import type { CompileData, FusionData, StageData, StepData } from "../src/viewer
 import { FileNames } from "../src/viewer/sources";
 import { artifact, type Branch, compileTree } from "../src/viewer/stages";
 
-function dense(count: number): [{ width: number; height: number }[], { from: { box: number; at: number }; to: { box: number; at: number }[] }[]] {
+function dense(count: number): [{ width: number; height: number }[], { from: { box: number; at: number };
+to: { box: number; at: number }[] }[]] {
   const end = (box: number) => ({ box, at: 5 });
   const boxes = Array.from({ length: count }, () => ({ width: 10, height: 10 }));
-  return [boxes, boxes.slice(1).map((_, n) => ({ from: end(n), to: boxes.slice(n + 1).map((_, m) => end(n + 1 + m)) }))];
+  return [boxes,
+    boxes.slice(1).map((_, n) => ({ from: end(n), to: boxes.slice(n + 1).map((_, m) => end(n + 1 + m)) }))];
 }
 
 test("a graph of too many edges is not laid out", () => {
-  assert.throws(() => layered(...dense(300)), (error: unknown) => error instanceof TooLarge && /44,850 edges between 300 boxes/.test(error.message));
+  assert.throws(() => layered(...dense(300)),
+    (error: unknown) => error instanceof TooLarge && /44,850 edges between 300 boxes/.test(error.message));
   assert.equal(layered(...dense(40)).x.length, 40);
 });
 
@@ -43,14 +46,16 @@ test("any number of values has a least and a greatest", () => {
 
 test("scales give places that can be drawn at", () => {
   for (const value of [0, 5e-324, -1, 1e308, NaN, Infinity]) {
-    for (const scale of [linear(0, 1e-300, 0, 100), linear(0, 1e308, 0, 100), logarithmic(1e-300, 1e300, 0, 100), logarithmic(5e-324 * 0.9, 1, 0, 100)]) {
+    for (const scale of [linear(0, 1e-300, 0, 100), linear(0, 1e308, 0, 100), logarithmic(1e-300, 1e300, 0, 100),
+        logarithmic(5e-324 * 0.9, 1, 0, 100)]) {
       assert.ok(Number.isFinite(scale(value)), `${value}`);
       assert.ok(scale.ticks.length < 2000);
     }
   }
 });
 
-const compile = (id: string, more: Partial<CompileData> = {}): CompileData => ({ id, title: id, started: 0, seconds: 0, ...more });
+const compile = (id: string, more: Partial<CompileData> = {
+  }): CompileData => ({ id, title: id, started: 0, seconds: 0, ...more });
 const stage = (id: string, same_as = ""): StageData => ({ id, name: id, started: 0, seconds: 0, depth: 0, same_as });
 
 test("stages that name each other in long chains and circles", () => {
@@ -60,15 +65,21 @@ test("stages that name each other in long chains and circles", () => {
 });
 
 test("compiles that go on in each other", () => {
-  const breaks = (names: string) => [{ why: { code: "", title: "", detail: "" }, instruction: "", span: null, stack: [], hints: [], continuation: names }];
-  const all = Array.from({ length: 1000 }, (_, n) => compile(`f${n}`, { breaks: breaks(Array.from({ length: 50 }, (_, m) => `f${(n + m) % 1000}`).join(", ")) }));
-  const count = (branches: readonly Branch[]): number => branches.reduce((sum, each) => sum + 1 + count(each.children), 0);
+  const breaks = (names: string) => [{ why: { code: "", title: "", detail: "" }, instruction: "", span: null, stack: [],
+    hints: [], continuation: names }];
+  const all =
+    Array.from({ length: 1000 },
+      (_, n) =>
+        compile(`f${n}`, { breaks: breaks(Array.from({ length: 50 }, (_, m) => `f${(n + m) % 1000}`).join(", ")) }));
+  const count = (branches: readonly Branch[]): number =>
+    branches.reduce((sum, each) => sum + 1 + count(each.children), 0);
   assert.equal(count(compileTree(all)), 1000);
 });
 
 test("a line of very many origins", () => {
   const origins = Array.from({ length: 100_000 }, (_, n) => `o${n % 60_000}`);
-  const links = new Links({ compiles: [compile("f0", { stages: [{ ...stage("s"), body: { lines: [["x", "l", origins]] } }] })] });
+  const links =
+    new Links({ compiles: [compile("f0", { stages: [{ ...stage("s"), body: { lines: [["x", "l", origins]] } }] })] });
   assert.equal(links.causes("f0|l" as never).size, 60_001);
 });
 

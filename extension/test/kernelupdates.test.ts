@@ -7,7 +7,8 @@ import type { ToKernel, ToPage } from "../src/viewer/protocol";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
 import { Signal } from "../src/viewer/signal";
 
-const empty: RecordData = { version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
+const empty: RecordData = { version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {},
+  config: {}, sources: [], compiles: [], coverage: {} };
 const head: CompileData = { id: "f0", title: "f", started: 0, seconds: 0 };
 const stage = (id: string, seconds = 1): StageData => ({ id, name: id, started: 0, seconds, depth: 0 });
 

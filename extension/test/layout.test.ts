@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeIn } from "../src/viewer/drag";
 import type { Json } from "../src/viewer/host";
-import { another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, reflowed, resized, restored, saved, suggested, tabsOf, withCellShares, withColumnShares } from "../src/viewer/layout";
+import { another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, reflowed, resized, restored, saved,
+  suggested, tabsOf, withCellShares, withColumnShares } from "../src/viewer/layout";
 
 const KINDS = new Set(["source", "code", "graphs", "guards"]);
-const shape = (layout: Layout) => layout.columns.map(column => column.cells.map(cell => cell.tabs.map(tab => (tab === cell.active ? `*${tab}` : tab)).join(" ")));
+const shape = (layout: Layout) => layout.columns.map(
+  column => column.cells.map(cell => cell.tabs.map(tab => (tab === cell.active ? `*${tab}` : tab)).join(" ")));
 const start = layoutOf([["source", "guards"]], [["graphs"], ["code"]]);
 
 function check(layout: Layout): void {
@@ -77,7 +79,8 @@ test("dropping beside a cell, and onto one's own", () => {
   assert.deepEqual(shape(placed(start, "code", "source", "into")), [["source guards *code"], ["*graphs"]]);
   assert.deepEqual(shape(placed(start, "source", "source", "down")), [["*guards", "*source"], ["*graphs", "*code"]]);
   assert.deepEqual(shape(placed(start, "code", "code", "left")), shape(start));
-  assert.deepEqual([[0.1, 0.5], [0.9, 0.5], [0.5, 0.1], [0.5, 0.95], [0.5, 0.5]].map(([x, y]) => placeIn(x as number, y as number)), ["left", "right", "up", "down", "into"]);
+  assert.deepEqual([[0.1, 0.5], [0.9, 0.5], [0.5, 0.1], [0.5, 0.95], [0.5, 0.5]].map(
+    ([x, y]) => placeIn(x as number, y as number)), ["left", "right", "up", "down", "into"]);
 });
 
 test("whatever is done, no pane is lost and shares stay whole", () => {
@@ -88,7 +91,8 @@ test("whatever is done, no pane is lost and shares stay whole", () => {
     const tabs = tabsOf(layout);
     const [tab, target] = [tabs[random(tabs.length)] as string, tabs[random(tabs.length)] as string];
     const place = (["left", "right", "up", "down", "into"] as const)[random(5)] as "left";
-    layout = random(2) ? placed(layout, tab, target, place) : moved(layout, tab, (["left", "right", "up", "down"] as const)[random(4)] as "left");
+    layout = random(2) ? placed(layout, tab, target, place)
+      : moved(layout, tab, (["left", "right", "up", "down"] as const)[random(4)] as "left");
     assert.deepEqual(new Set(tabsOf(layout)), new Set(tabs));
     check(layout);
   }
@@ -110,9 +114,11 @@ test("what is saved comes back the same", () => {
 test("of what an older or newer version saved, the rest stays", () => {
   const kept = saved(opened(start, "code~2")) as { [key: string]: Json };
   assert.deepEqual(shape(restored(kept, new Set(["source", "code"])) as Layout), [["*source"], ["code *code~2"]]);
-  const odd: Json = { version: 9, columns: [{ cells: [{ tabs: ["code", "code", 3, "gone"], active: "gone", share: -1 }] }, { cells: 7 }] };
+  const odd: Json = { version: 9,
+    columns: [{ cells: [{ tabs: ["code", "code", 3, "gone"], active: "gone", share: -1 }] }, { cells: 7 }] };
   assert.deepEqual(shape(restored(odd, KINDS) as Layout), [["*code"]]);
   check(restored(odd, KINDS) as Layout);
-  const hopeless: (Json | undefined)[] = [undefined, null, 3, "x", [], {}, { columns: [] }, { columns: [{ cells: [{ tabs: ["gone"] }] }] }];
+  const hopeless: (Json | undefined)[] =
+    [undefined, null, 3, "x", [], {}, { columns: [] }, { columns: [{ cells: [{ tabs: ["gone"] }] }] }];
   for (const each of hopeless) assert.equal(restored(each, KINDS), null);
 });

@@ -29,7 +29,8 @@ function fewest(from: string[], to: string[]): number {
   for (let a = 1; a <= from.length; a++) {
     const next = [a];
     for (let b = 1; b <= to.length; b++) {
-      next.push(from[a - 1] === to[b - 1] ? (row[b - 1] as number) : 1 + Math.min(row[b] as number, next[b - 1] as number));
+      next.push(
+        from[a - 1] === to[b - 1] ? (row[b - 1] as number) : 1 + Math.min(row[b] as number, next[b - 1] as number));
     }
     row = next;
   }

@@ -8,7 +8,8 @@ import type { CompileData, RecordData } from "../src/viewer/record";
 import { Selection } from "../src/viewer/selection";
 import { Signal } from "../src/viewer/signal";
 
-const fixture = (name: string) => JSON.parse(readFileSync(join(import.meta.dirname, "fixtures", name), "utf8")) as unknown;
+const fixture = (name: string) =>
+  JSON.parse(readFileSync(join(import.meta.dirname, "fixtures", name), "utf8")) as unknown;
 const sample = fixture("sample.explore.json") as RecordData;
 
 test("chains are those of Python", () => {
@@ -19,7 +20,8 @@ test("chains are those of Python", () => {
 
 function compile(id: string, lines: [string, string[]][], inferred?: CompileData["inferred"]): CompileData {
   const body = { lines: lines.map(([name, origins]) => ["text", name, origins] as const) };
-  return { id, title: id, started: 0, seconds: 0, inferred, stages: [{ id: `${id}/0`, name: "s", started: 0, seconds: 0, depth: 0, body }] };
+  return { id, title: id, started: 0, seconds: 0, inferred,
+    stages: [{ id: `${id}/0`, name: "s", started: 0, seconds: 0, depth: 0, body }] };
 }
 
 function record(...compiles: CompileData[]): RecordData {
@@ -38,7 +40,8 @@ test("compiles share source lines and nothing else", () => {
 
 test("links that grew with the record are those of the whole record", () => {
   const stages = sample.compiles[0]?.stages ?? [];
-  const states = [...stages.keys()].map(n => record({ ...sample.compiles[0] as CompileData, stages: stages.slice(0, n + 1) }));
+  const states =
+    [...stages.keys()].map(n => record({ ...sample.compiles[0] as CompileData, stages: stages.slice(0, n + 1) }));
   let grown: Links | undefined;
   for (const state of states) {
     grown = new Links(state, grown);
@@ -52,7 +55,8 @@ test("links that grew with the record are those of the whole record", () => {
 });
 
 test("what no source line caused says why, and what was inferred says how", () => {
-  const links = new Links(record(compile("f0", [["a", ["synthetic:wrapper"]], ["b", ["a"]], ["c", ["m.py:1"]]], { "by name": ["c"] })));
+  const links = new Links(
+    record(compile("f0", [["a", ["synthetic:wrapper"]], ["b", ["a"]], ["c", ["m.py:1"]]], { "by name": ["c"] })));
   assert.deepEqual(links.synthetic("f0|b"), ["wrapper"]);
   assert.deepEqual(links.synthetic("f0|c"), []);
   assert.equal(links.inferred("f0|c"), "by name");
@@ -61,7 +65,8 @@ test("what no source line caused says why, and what was inferred says how", () =
 
 test("an element has the color of its one source line, from whatever pane it is asked", () => {
   const links = new Links(record(
-    compile("f0", [["a", ["m.py:1"]], ["b", ["m.py:10"]], ["c", ["a"]], ["d", ["a", "b"]], ["e", ["synthetic:x"]], ["f", ["c", "a"]]]),
+    compile("f0", [["a", ["m.py:1"]], ["b", ["m.py:10"]], ["c", ["a"]], ["d", ["a", "b"]], ["e", ["synthetic:x"]],
+      ["f", ["c", "a"]]]),
   ));
   const palette = Palette(links);
   assert.deepEqual(["a", "b", "c", "d", "e", "f"].map(id => palette.of(`f0|${id}`)), [0, 1, 0, "many", null, 0]);
@@ -74,17 +79,21 @@ test("an element has the color of its one source line, from whatever pane it is 
 test("colors follow the order of the lines, not of their names as text", () => {
   const lines = Array.from({ length: COLORS + 2 }, (_, n) => [`a${n}`, [`m.py:${n + 1}`]] as [string, string[]]);
   const palette = Palette(new Links(record(compile("f0", lines.reverse()))));
-  assert.deepEqual([1, 2, 9, 10, COLORS, COLORS + 1].map(line => palette.of(`|m.py:${line}`)), [0, 1, 8, 9, COLORS - 1, 0]);
+  assert.deepEqual([1, 2, 9, 10, COLORS, COLORS + 1].map(line => palette.of(`|m.py:${line}`)),
+    [0, 1, 8, 9, COLORS - 1, 0]);
 });
 
 test("lines that caused instructions alone have no color", () => {
   const codes = [{ name: "f", role: "original", file: "m.py", line: 1, instructions: [
-    { id: "f0@0", op: "NOP", arg: "", origins: ["m.py:1"] }, { id: "f0@1", op: "LOAD_FAST", arg: "x", origins: ["m.py:2"] },
+    { id: "f0@0", op: "NOP", arg: "", origins: ["m.py:1"] },
+    { id: "f0@1", op: "LOAD_FAST", arg: "x", origins: ["m.py:2"] },
   ] }];
   const palette = Palette(new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes })));
-  const links = new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes }, compile("f1", [["fx.y", ["m.py:1"]]])));
+  const links =
+    new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes }, compile("f1", [["fx.y", ["m.py:1"]]])));
   assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0"].map(each => links.programsOf(each)), [["f1"], ["f0"], []]);
-  assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0", "f0|f0@1", "f0|fx.x"].map(each => palette.of(each)), [null, 0, null, 0, 0]);
+  assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0", "f0|f0@1", "f0|fx.x"].map(each => palette.of(each)),
+    [null, 0, null, 0, 0]);
 });
 
 test("what is hovered is lit up before what is pinned", () => {

@@ -19,16 +19,22 @@ function verdict(input: string, answer: VerdictData["answer"], more: Partial<Ver
 }
 
 function method(name: string, answers: readonly VerdictData["answer"][], more: Partial<MethodData> = {}): MethodData {
-  const views = [{ title: "graph", text: { lines: [["graph:"], ["  cos = x.cos()", "", [`${FILE}:2`]], ["  both = cos + x", "", [`${FILE}:2`, `${FILE}:3`]]], language: "python" } }] as const;
+  const views =
+    [{ title: "graph",
+      text: { lines: [["graph:"], ["  cos = x.cos()", "", [`${FILE}:2`]],
+        ["  both = cos + x", "", [`${FILE}:2`, `${FILE}:3`]]], language: "python" } }] as const;
   return { name, how: "", views, verdicts: answers.map((answer, n) => verdict(`input ${n}`, answer)), ...more };
 }
 
 const refused: MethodData = { name: "torch.export", how: "", error: "Unsupported: no\nmore", meaning: "It cannot." };
 const data: MethodsData = {
-  version: 2, title: "gate(x)", created: "", environment: {}, inputs: [{ name: "input 0", change: "", arguments: "" }, { name: "input 1", change: "", arguments: "" }],
+  version: 2, title: "gate(x)", created: "", environment: {},
+  inputs: [{ name: "input 0", change: "", arguments: "" }, { name: "input 1", change: "", arguments: "" }],
   sources: [{ file: FILE, first_line: 1, text: "def gate(x):\n    y = x.cos()\n    return y + x" }],
-  methods: [method("eager", ["right", "right"]), refused, method("torch.jit.trace", ["right", "wrong"], { baked: ["values"], seconds: 8.26e-6, capture_seconds: 0.0207 }), method("ours", ["right", "right"])],
-  operations: [{ id: "e0", name: "aten::cos", steps: [], dtype: "", layout: "", device: "", result: "", seconds: 1, where: `${FILE}:4` }],
+  methods: [method("eager", ["right", "right"]), refused, method("torch.jit.trace", ["right", "wrong"],
+    { baked: ["values"], seconds: 8.26e-6, capture_seconds: 0.0207 }), method("ours", ["right", "right"])],
+  operations: [{ id: "e0", name: "aten::cos", steps: [], dtype: "", layout: "", device: "", result: "", seconds: 1,
+    where: `${FILE}:4` }],
 };
 
 test("what is shown first is a method that is wrong beside one that is right", () => {
@@ -43,7 +49,8 @@ test("verdicts in words", () => {
   assert.equal(verdictText(verdict("", "wrong")), "✗ wrong");
   assert.equal(outcome(refused), "– refused: Unsupported: no");
   assert.equal(outcome({ name: "", how: "", missing: "not installed: onnx" }), "not installed: onnx");
-  assert.equal(summary(data.methods[2] as MethodData), "1 wrong, 1 right · baked in: values · 8.26 us a call · captured in 20.7 ms");
+  assert.equal(summary(data.methods[2] as MethodData),
+    "1 wrong, 1 right · baked in: values · 8.26 us a call · captured in 20.7 ms");
   assert.equal(summary(refused), "– refused");
 });
 
@@ -63,7 +70,8 @@ test("lines of all methods have the color of the line of the program that they w
 test("data of a stranger is checked, and what does not fit is left out and told of", () => {
   const read = (value: unknown) => fitting<MethodsData>(value, "comparison", "methods", 2, kind);
   assert.deepEqual(read(data), [data, ""]);
-  const [rest, damage] = read({ ...data, methods: [{ ...data.methods[0], verdicts: [{ input: "input 0", answer: "<b>" }] }, 7] });
+  const [rest, damage] =
+    read({ ...data, methods: [{ ...data.methods[0], verdicts: [{ input: "input 0", answer: "<b>" }] }, 7] });
   assert.equal(rest.methods.length, 1);
   assert.deepEqual(rest.methods[0]?.verdicts, []);
   assert.match(damage, /methods\[0\]\.verdicts\[0\]\.answer.*right or wrong/);
@@ -74,10 +82,13 @@ test("data of a stranger is checked, and what does not fit is left out and told 
 });
 
 test("ranks in words", () => {
-  const compile: RankCompileData = { title: "step", ids: ["s0", null, "s0"], seconds: [1.5, null, 0.02], kinds: ["A", "", "B"], partings: [{ rank: 2, what: "inputs", line: 1, before: "a", after: "b" }] };
+  const compile: RankCompileData = { title: "step", ids: ["s0", null, "s0"], seconds: [1.5, null, 0.02],
+    kinds: ["A", "", "B"], partings: [{ rank: 2, what: "inputs", line: 1, before: "a", after: "b" }] };
   assert.deepEqual([0, 1, 2].map(rank => resultText(compile, rank)), ["A 1.50 s", "–", "B 20.0 ms"]);
-  const rank = (name: string) => ({ name, number: null, compiles: 1, recompiles: 0, graphs: 1, breaks: 0, guards: 0, seconds: 1 });
-  assert.equal(divergenceText((compile.partings ?? [])[0]!, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "rank 3: inputs, line 1");
+  const rank = (name: string) => ({ name, number: null, compiles: 1, recompiles: 0, graphs: 1, breaks: 0, guards: 0,
+    seconds: 1 });
+  assert.equal(divergenceText((compile.partings ?? [])[0]!, [rank("rank 0"), rank("rank 1"), rank("rank 3")]),
+    "rank 3: inputs, line 1");
   assert.equal(absentText(compile, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "not compiled on rank 1");
   assert.equal(absentText({ ...compile, kinds: ["A"] }, [rank("rank 0")]), "");
   const ranks: RanksData = { version: 1, title: "", records: [], ranks: [], compiles: [] };

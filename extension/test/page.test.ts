@@ -8,7 +8,8 @@ import { packed, unpacked } from "../src/page/packed";
 import { filled } from "../src/page/report";
 import type { RecordData } from "../src/viewer/record";
 
-const sample = JSON.parse(readFileSync(join(import.meta.dirname, "fixtures/sample.explore.json"), "utf8")) as RecordData;
+const sample =
+  JSON.parse(readFileSync(join(import.meta.dirname, "fixtures/sample.explore.json"), "utf8")) as RecordData;
 
 /** A browser's storage, as far as Memory uses it: its keys are its own properties. */
 function storage(): Storage {
@@ -40,7 +41,8 @@ test("places not used for longest are forgotten, and what is not ours is left al
   }
   const left = Object.keys(kept);
   assert.equal(left.length, 201);
-  assert.ok(left.includes("jupyterlab") && left.includes("torch-explorer:249.ipynb") && left.includes("torch-explorer:248.ipynb"));
+  assert.ok(left.includes("jupyterlab") && left.includes("torch-explorer:249.ipynb")
+    && left.includes("torch-explorer:248.ipynb"));
   assert.ok(!left.includes("torch-explorer:0.ipynb"));
 });
 
@@ -59,7 +61,8 @@ test("a packed record is the record", async () => {
   const text = await packed(sample);
   assert.deepEqual(JSON.parse(gunzipSync(Buffer.from(text, "base64")).toString()), sample);
   assert.deepEqual(await unpacked(text), sample);
-  assert.deepEqual(await unpacked(gzipSync(JSON.stringify(sample)).toString("base64").replace(/(.{76})/g, "$1\n")), sample);
+  assert.deepEqual(await unpacked(gzipSync(JSON.stringify(sample)).toString("base64").replace(/(.{76})/g, "$1\n")),
+    sample);
 });
 
 test("what cannot be unpacked is refused with what to do", async () => {
@@ -72,6 +75,7 @@ test("a report holds the record and its title as text", async () => {
   const template = "<title><!--hole:title--></title><!--hole:fallback--><script id=record><!--hole:record--></script>";
   const hostile = { ...sample, title: "</title><script>alert(1)</script><!--hole:record-->" };
   const page = await filled(template, hostile);
-  assert.match(page, /^<title>&lt;\/title&gt;&lt;script&gt;alert\(1\)&lt;\/script&gt;&lt;!--hole:record--&gt;<\/title>/);
+  assert.match(page,
+    /^<title>&lt;\/title&gt;&lt;script&gt;alert\(1\)&lt;\/script&gt;&lt;!--hole:record--&gt;<\/title>/);
   assert.deepEqual(await unpacked(/id=record>([A-Za-z0-9+/=]+)<\/script>$/.exec(page)?.[1] ?? ""), hostile);
 });

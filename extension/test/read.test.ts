@@ -54,11 +54,15 @@ test("what is no record, or one of a newer version, is refused with a reason", (
   }
 });
 
-/** Nothing in a record is a symbol's text, so that this is of the wrong kind everywhere but in a dictionary of texts. */
+/** Nothing in a record is a symbol's text, so that this is of the wrong kind everywhere but in a dictionary of
+ * texts. */
 const WRONG: readonly unknown[] = [null, true, -0.5, "☃", [["☃"]], { "☃": { "☃": 1 } }];
 
 /** The fields that may be null, or of more than one kind. */
-const SEVERAL_KINDS = new Set(Array.from(readFileSync(join(import.meta.dirname, "../src/viewer/record.ts"), "utf8").matchAll(/readonly (\w+)\??: [^;]* \| /g), ([, name]) => name));
+const SEVERAL_KINDS =
+  new Set(
+    Array.from(readFileSync(join(import.meta.dirname, "../src/viewer/record.ts"), "utf8")
+      .matchAll(/readonly (\w+)\??: [^;]* \| /g), ([, name]) => name));
 
 test("whatever is of the wrong kind is told of by its place, and the rest is shown", () => {
   let [partial, refused] = [0, 0];
@@ -66,7 +70,8 @@ test("whatever is of the wrong kind is told of by its place, and the rest is sho
     const name = named(steps);
     const before = at(sample(), steps);
     for (const wrong of WRONG) {
-      if (typeof wrong === typeof before && (before === null) === (wrong === null) && Array.isArray(before) === Array.isArray(wrong)) continue;
+      if (typeof wrong === typeof before && (before === null) === (wrong === null)
+        && Array.isArray(before) === Array.isArray(wrong)) continue;
       const record = changed(steps, wrong);
       const taken = attempt(record);
       if (taken instanceof Error) {
@@ -103,16 +108,19 @@ test("what is missing is named, and costs no more than what it is in", () => {
 });
 
 test("of very many faults some are told, and how many more there are", () => {
-  const sources = Array.from({ length: 1000 }, (_, n) => ({ file: "a.py", first_line: n, text: "x".repeat(n * 100).length > 40 ? n : null }));
+  const sources = Array.from({ length: 1000 },
+    (_, n) => ({ file: "a.py", first_line: n, text: "x".repeat(n * 100).length > 40 ? n : null }));
   const [note] = readRecord({ ...sample(), notes: [], sources }).notes ?? [];
   assert.match(note ?? "", /sources\[0\]\.text is null, and should be text; .*; and 995 more\.$/);
   assert.ok((note ?? "").length < 1000);
 });
 
 test("a number is a finite one, and an index is whole", () => {
-  assert.match(String(readRecord({ ...sample(), compiles: [{ ...sample().compiles[0], seconds: Infinity }] }).notes), /compiles\[0\]\.seconds/);
+  assert.match(String(readRecord({ ...sample(), compiles: [{ ...sample().compiles[0], seconds: Infinity }] }).notes),
+    /compiles\[0\]\.seconds/);
   const [source] = sample().sources;
-  assert.match(String(readRecord({ ...sample(), sources: [{ ...source, first_line: 1.5 }] }).notes), /sources\[0\]\.first_line is 1\.5, and should be a whole number/);
+  assert.match(String(readRecord({ ...sample(), sources: [{ ...source, first_line: 1.5 }] }).notes),
+    /sources\[0\]\.first_line is 1\.5, and should be a whole number/);
 });
 
 test("structures within themselves go only so deep", () => {

@@ -23,7 +23,8 @@ function literals(): Map<string, string> {
   return found;
 }
 
-/** Texts that make a search go back: characters of the expression repeated, alone and two by two, which fail at the end. */
+/** Texts that make a search go back: characters of the expression repeated, alone and two by two, which fail at the
+ * end. */
 function attacks(body: string): ((length: number) => string)[] {
   const own = body.replace(/\\[a-zA-Z]/g, "").replace(/[\^$*+?{}|\\]/g, "");
   const chars = [...new Set([..."a0 _.-[\"'\\,\n", ...own])];
@@ -49,7 +50,8 @@ function slowed(literal: string): string | undefined {
   const expression = new RegExp(literal.slice(1, end), literal.slice(end + 1));
   return attacks(literal.slice(1, end)).find(attack => {
     const least = (length: number) => Math.min(...[0, 1, 2].map(() => milliseconds(expression, attack(length))));
-    return milliseconds(expression, attack(LENGTH)) > SUSPECT_MS && least(4 * LENGTH) > 8 * Math.max(least(LENGTH), SUSPECT_MS / 2);
+    return milliseconds(expression, attack(LENGTH)) > SUSPECT_MS
+      && least(4 * LENGTH) > 8 * Math.max(least(LENGTH), SUSPECT_MS / 2);
   })?.(20);
 }
 
@@ -61,6 +63,7 @@ const SLOW = [
 for (const literal of SLOW) test(`a search that goes back is found: ${literal}`, () => assert.ok(slowed(literal)));
 
 test("no regular expression takes more than time in proportion", () => {
-  const slow = [...literals()].flatMap(([literal, file]) => (slowed(literal) ? [`${file}: ${literal} on ${slowed(literal)}`] : []));
+  const slow = [...literals()].flatMap(
+    ([literal, file]) => (slowed(literal) ? [`${file}: ${literal} on ${slowed(literal)}`] : []));
   assert.deepEqual(slow, []);
 });

@@ -13,7 +13,8 @@ const wanted = names.map(name => basename(name, ".test.ts"));
 const files = readdirSync(here).filter(name => name.endsWith(".test.ts"));
 const chosen = wanted.length ? files.filter(name => wanted.includes(basename(name, ".test.ts"))) : files;
 if (!chosen.length) {
-  console.error(wanted.length ? `no test file is called ${wanted.join(" or ")}; there are ${files.join(", ")}` : `no *.test.ts in ${here}`);
+  console.error(wanted.length
+    ? `no test file is called ${wanted.join(" or ")}; there are ${files.join(", ")}` : `no *.test.ts in ${here}`);
   process.exit(1);
 }
 const out = mkdtempSync(join(import.meta.dirname, "../node_modules/.explorer-test-"));
@@ -43,8 +44,10 @@ try {
   const bundles = readdirSync(out).filter(name => name.endsWith(".mjs")).map(name => join(out, name));
   const seconds = { bench: 3600, e2e: 1800 }[folder] ?? 600;
   // A browser test waits for a kernel, a server and a browser in turn: two of them fill two cores, where node runs one.
-  const flags = [`--test-timeout=${seconds * 1000}`, `--test-concurrency=${folder === "bench" ? 1 : 2}`, "--test-reporter=spec"];
-  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...flags, ...bundles], { stdio: "inherit" }).status ?? 1;
+  const flags =
+    [`--test-timeout=${seconds * 1000}`, `--test-concurrency=${folder === "bench" ? 1 : 2}`, "--test-reporter=spec"];
+  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...flags, ...bundles],
+    { stdio: "inherit" }).status ?? 1;
 } finally {
   for (const each of [out, made]) if (each) rmSync(each, { recursive: true, force: true });
 }

@@ -18,12 +18,14 @@ const kernel: Live = {
 
 function host(live: Live | null, files: [string, string | Blob][] = []): Host {
   return {
-    recall: () => undefined, remember: () => undefined, dark: new Signal(false), link: address => address, live: new Signal(live), page: () => Promise.resolve(""),
+    recall: () => undefined, remember: () => undefined, dark: new Signal(false), link: address => address,
+    live: new Signal(live), page: () => Promise.resolve(""),
     download: (name, _, contents) => files.push([name, contents]),
   };
 }
 
-const labels = (live: Live | null, cut: boolean) => Saving({} as HTMLElement, host(live)).whole({ title: "step", cut }).map(each => each.label);
+const labels = (live: Live | null, cut: boolean) =>
+  Saving({} as HTMLElement, host(live)).whole({ title: "step", cut }).map(each => each.label);
 
 test("what is saved is all of the record, or said to be a part", () => {
   assert.deepEqual(labels(kernel, false), ["This record (.explore.json)", "Everything as one page (.html)"]);

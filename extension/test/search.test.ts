@@ -6,12 +6,14 @@ import { mentions } from "../src/viewer/catalogue";
 import type { RecordData } from "../src/viewer/record";
 import { entriesOf, Search } from "../src/viewer/search";
 
-const sample = JSON.parse(readFileSync(join(import.meta.dirname, "fixtures", "sample.explore.json"), "utf8")) as RecordData;
+const sample =
+  JSON.parse(readFileSync(join(import.meta.dirname, "fixtures", "sample.explore.json"), "utf8")) as RecordData;
 
 test("every kind of thing in a record can be found, in the pane that shows it", () => {
   const found = new Map([...entriesOf(sample)].map(each => [each.group, each.pane]));
   assert.deepEqual(Object.fromEntries(found), {
-    Source: "source", Instructions: "bytecode", Guards: "guards", Breaks: "breaks", Nodes: "graphs", Operations: "schedule",
+    Source: "source", Instructions: "bytecode", Guards: "guards", Breaks: "breaks", Nodes: "graphs",
+    Operations: "schedule",
     Buffers: "memory", Kernels: "code", "Generated lines": "code", Reasons: "",
   });
 });
@@ -43,7 +45,8 @@ test("what begins with the query comes first, and what is not listed is counted"
 test("a reason is named where the record names it", () => {
   const code = sample.compiles[0]?.breaks?.[0]?.why.code ?? "";
   const named = mentions(sample, code);
-  assert.ok(named.some(each => each.pane === "breaks" && each.what === `f0|${sample.compiles[0]?.breaks?.[0]?.instruction}`));
+  assert.ok(
+    named.some(each => each.pane === "breaks" && each.what === `f0|${sample.compiles[0]?.breaks?.[0]?.instruction}`));
   assert.deepEqual(mentions(sample, "no.such"), []);
   const codes = new Set((sample.reasons ?? []).map(each => each.code));
   for (const each of codes) for (const mention of mentions(sample, each)) assert.ok(mention.text.length > 0);

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, type Branch, callsIn, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore, whyNone } from "../src/viewer/stages";
+import { artifact, type Branch, callsIn, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore,
+  whyNone } from "../src/viewer/stages";
 
-const node = (id: string, target = "add", inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
+const node = (id: string, target = "add",
+  inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
 const graph = (...nodes: NodeData[]): GraphData => ({ name: "g", nodes, outputs: [] });
-const stage = (id: string, name: string, more: Partial<StageData> = {}): StageData => ({ id, name, started: 0, seconds: 1, depth: 0, ...more });
+const stage = (id: string, name: string, more: Partial<StageData> = {
+  }): StageData => ({ id, name, started: 0, seconds: 1, depth: 0, ...more });
 
 function compile(id: string, title: string, more: Partial<CompileData> = {}): CompileData {
   return { id, title, started: 0, seconds: 1, ...more };
@@ -34,7 +37,8 @@ test("a pass is compared with the graph it was given; a new kind of graph with n
 
 test("each stage opens a pane that shows it", () => {
   const names: { [name: string]: string } = {
-    decode: "bytecode", capture: "graphs", lower: "schedule", fuse: "schedule", "plan memory": "memory", generate: "code", build: "code", link: "guards", rejoin: "text",
+    decode: "bytecode", capture: "graphs", lower: "schedule", fuse: "schedule", "plan memory": "memory",
+    generate: "code", build: "code", link: "guards", rejoin: "text",
   };
   for (const [name, pane] of Object.entries(names)) assert.equal(fittingPane(stage("s", name)), pane, name);
   assert.equal(fittingPane(stage("s", "a pass of the user", { graph: graph() })), "graphs");
@@ -45,12 +49,15 @@ test("halves have names where there are two", () => {
   assert.equal(halfName(passes, "f0"), "");
 });
 
-const broke = (continuation: string) => [{ why: { code: "c", title: "call of print" }, instruction: "f0@1", span: null, stack: [], hints: [], continuation }];
-const shape = (branches: readonly Branch[]): unknown => branches.map(({ compile, breaks, relation, children }) => [compile.id, relation, breaks, shape(children)]);
+const broke = (continuation: string) =>
+  [{ why: { code: "c", title: "call of print" }, instruction: "f0@1", span: null, stack: [], hints: [], continuation }];
+const shape = (branches: readonly Branch[]): unknown =>
+  branches.map(({ compile, breaks, relation, children }) => [compile.id, relation, breaks, shape(children)]);
 
 test("continuations hang below the compile that breaks, recompiles below the first of their frame", () => {
   const compiles = [
-    compile("f0", "f", { breaks: broke("resume_a, resume_b") }), compile("f1", "resume_a"), compile("f2", "resume_b", { breaks: broke("resume_c") }),
+    compile("f0", "f", { breaks: broke("resume_a, resume_b") }), compile("f1", "resume_a"),
+    compile("f2", "resume_b", { breaks: broke("resume_c") }),
     compile("f0.1", "f"), compile("f3", "resume_c"), compile("f4", "other"),
   ];
   assert.deepEqual(shape(compileTree(compiles)), [
@@ -68,7 +75,8 @@ test("a continuation names the compile it continues; a loop of names ends", () =
     ["f0", "frame", [], [["f1", "continuation", [], []]]],
   ]);
   const looped = compileTree([compile("f0", "a", { breaks: broke("b") }), compile("f1", "b", { breaks: broke("a") })]);
-  const ids = (branches: readonly Branch[]): string[] => branches.flatMap(each => [each.compile.id, ...ids(each.children)]);
+  const ids = (branches: readonly Branch[]): string[] =>
+    branches.flatMap(each => [each.compile.id, ...ids(each.children)]);
   assert.deepEqual(ids(looped).sort(), ["f0", "f1"]);
 });
 
@@ -91,7 +99,8 @@ test("what a stage took is its own: stages inside it have theirs, however the li
 });
 
 test("what happened outside any compile is the tree's last branch", () => {
-  const ids = compileTree([compile("process", "outside any compile"), compile("f0", "f"), compile("f1", "g")]).map(each => each.compile.id);
+  const ids = compileTree([compile("process", "outside any compile"), compile("f0", "f"), compile("f1", "g")])
+    .map(each => each.compile.id);
   assert.deepEqual(ids, ["f0", "f1", "process"]);
 });
 
@@ -103,7 +112,9 @@ test("a compile that broke with operations before it has code, which a record ma
 });
 
 test("what takes a result out of a tuple is no operation, an index into a tensor is one", () => {
-  const node = (id: string, target: string, type: string, ...inputs: string[]) => ({ id, name: id, op: "call_function", target, type, inputs, origins: [] });
-  const nodes = [node("m", "max", "(f32[4], i64[4])"), node("v", "operator.getitem", "f32[4]", "m"), node("e", "operator.getitem", "f32[]", "v")];
+  const node = (id: string, target: string, type: string,
+    ...inputs: string[]) => ({ id, name: id, op: "call_function", target, type, inputs, origins: [] });
+  const nodes = [node("m", "max", "(f32[4], i64[4])"), node("v", "operator.getitem", "f32[4]", "m"),
+    node("e", "operator.getitem", "f32[]", "v")];
   assert.deepEqual(callsIn({ name: "g", nodes, outputs: [] }).map(each => each.id), ["m", "e"]);
 });

@@ -22,7 +22,8 @@ test("a string over several lines", () => {
 
 test("C++", () => {
   assert.deepEqual(read("    #pragma omp simd reduction(+:acc9)", "cpp"), ["keyword     #pragma"]);
-  assert.deepEqual(read("const float v = 1.0f; // x", "cpp"), ["keyword const", "keyword float", "number 1.0f", "comment // x"]);
+  assert.deepEqual(read("const float v = 1.0f; // x", "cpp"),
+    ["keyword const", "keyword float", "number 1.0f", "comment // x"]);
 });
 
 test("machine code", () => {

@@ -4,7 +4,8 @@ import { linear, logarithmic, powerTicks, roundTicks, fitted, textWidth } from "
 import type { CompileData, MachineData, RecordData, StageData, TimingData } from "../src/viewer/record";
 import { compilingBefore, tableOf, timelineOf } from "../src/viewer/panes/timeline/spans";
 import { costsOf, performance, ridge, roof, whyNoOverhead, type Cost } from "../src/viewer/panes/timing/costs";
-import { spanMagnitudes, median, paysOffAfter, quartiles, stacked, withQuartiles } from "../src/viewer/panes/timing/figures";
+import { spanMagnitudes, median, paysOffAfter, quartiles, stacked,
+  withQuartiles } from "../src/viewer/panes/timing/figures";
 import { pointsOf } from "../src/viewer/panes/timing/roofline";
 import { contestants, Runs } from "../src/viewer/panes/timing/runs";
 import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/sizes";
@@ -21,7 +22,8 @@ test("median and quartiles are those of Python's statistics", () => {
 
 test("a time is told with its quartiles, where there are some", () => {
   const written: [number, number[], string][] = [
-    [3e-6, [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "3.00 us (1.50 us to 4.50 us)"], [4e-3, [0, 4e-3, 4e-3], "4.00 ms"], [2e-6, [], "2.00 us"],
+    [3e-6, [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "3.00 us (1.50 us to 4.50 us)"], [4e-3, [0, 4e-3, 4e-3], "4.00 ms"],
+    [2e-6, [], "2.00 us"],
     [47e-6, [40e-6, 47e-6, 6e-3], "47.0 us (40.0 us to 6.00 ms)"],
   ];
   for (const [median, samples, text] of written) assert.equal(withQuartiles({ median, samples }), text);
@@ -38,7 +40,8 @@ test("a compile pays off only where a call is clearly quicker", () => {
 });
 
 test("dots stack where they fall into one column", () => {
-  assert.deepEqual(stacked([1, 1.4, 9], value => value, 5), [{ x: 0, level: 0 }, { x: 0, level: 1 }, { x: 10, level: 0 }]);
+  assert.deepEqual(stacked([1, 1.4, 9], value => value, 5),
+    [{ x: 0, level: 0 }, { x: 0, level: 1 }, { x: 10, level: 0 }]);
   assert.ok(spanMagnitudes([1e-5, 1e-2]) && !spanMagnitudes([1, 2]) && !spanMagnitudes([]));
 });
 
@@ -50,10 +53,12 @@ test("ticks are round and inside", () => {
   assert.deepEqual(roundTicks(5, 5, 4), [5]);
   assert.deepEqual(powerTicks(0.5, 2000), [1, 10, 100, 1000]);
   assert.deepEqual(powerTicks(1, 30), [1, 2, 5, 10, 20]);
-  assert.deepEqual([powerTicks(0, 10), powerTicks(1, Infinity), roundTicks(0, Infinity, 5), roundTicks(0, NaN, 5)], [[], [], [0], [0]]);
+  assert.deepEqual([powerTicks(0, 10), powerTicks(1, Infinity), roundTicks(0, Infinity, 5), roundTicks(0, NaN, 5)],
+    [[], [], [0], [0]]);
   for (const most of [1e-9, 0.3, 7, 1e12]) {
     const ticks = roundTicks(0, most, 5);
-    assert.ok(ticks.length >= 3 && ticks.length <= 8 && ticks.every(each => each >= 0 && each <= most * (1 + 1e-9)), String(most));
+    assert.ok(ticks.length >= 3 && ticks.length <= 8 && ticks.every(each => each >= 0 && each <= most * (1 + 1e-9)),
+      String(most));
   }
 });
 
@@ -75,7 +80,8 @@ test("labels fit or are shortened, and vanish when nothing would be left", () =>
 // ------------------------------------------------------------------------------------------------------ roofline
 
 const machine: MachineData = { name: "a machine", bytes_per_second: 10e9, flops_per_second: 100e9 };
-const cost = (seconds: number | null, bytes: number | null, flops: number | null): Cost => ({ compile: "f0", half: "", id: "k0", kind: "kernel", runs: "", seconds, bytes, flops });
+const cost = (seconds: number | null, bytes: number | null, flops: number
+  | null): Cost => ({ compile: "f0", half: "", id: "k0", kind: "kernel", runs: "", seconds, bytes, flops });
 
 test("the roofline's figures", () => {
   assert.equal(ridge(machine), 10);
@@ -91,7 +97,8 @@ test("the roofline's figures", () => {
 
 test("a product of a library is held against arithmetic alone, and has no place on the roofline", () => {
   const call: Cost = { ...cost(2, null, 100e9), kind: "call" };
-  assert.deepEqual(performance(call, machine), { bytesPerSecond: null, flopsPerSecond: 50e9, intensity: null, share: 0.5, bound: "arithmetic" });
+  assert.deepEqual(performance(call, machine),
+    { bytesPerSecond: null, flopsPerSecond: 50e9, intensity: null, share: 0.5, bound: "arithmetic" });
   assert.deepEqual(pointsOf([call], machine), []);
 });
 
@@ -108,15 +115,21 @@ function timed(contestant: number, overhead: number | null): TimingData {
 }
 
 function withKernels(seconds: (number | null)[], timing: TimingData | null): RecordData {
-  const kernels = seconds.map((each, n) => ({ id: `k${n}`, function: "", language: "cpp", source: { lines: [] }, origins: [], bytes: 1, flops: 1, seconds: each }));
-  const items = [...kernels.map(each => ({ id: each.id, kind: "kernel", operations: [] })), { id: "call0", kind: "extern", operations: ["call0"] }];
-  const half = { name: "f0", target: "cpu", kernels, schedule: { items, fusions: [] }, extern_seconds: { call0: 1 }, extern_flops: { call0: 64 } };
+  const kernels =
+    seconds.map(
+      (each, n) => ({ id: `k${n}`, function: "", language: "cpp", source: { lines: [] }, origins: [], bytes: 1,
+        flops: 1, seconds: each }));
+  const items = [...kernels.map(each => ({ id: each.id, kind: "kernel", operations: [] })),
+    { id: "call0", kind: "extern", operations: ["call0"] }];
+  const half = { name: "f0", target: "cpu", kernels, schedule: { items, fusions: [] }, extern_seconds: { call0: 1 },
+    extern_flops: { call0: 64 } };
   return record([compile("f0", 0, [], { halves: [half] })], timing);
 }
 
 test("costs in the order in which they run; a library call's bytes are not known", () => {
   const found = costsOf(withKernels([2, 3], timed(10, 4)));
-  assert.deepEqual(found.map(each => [each.id, each.kind, each.seconds, each.bytes, each.flops]), [["k0", "kernel", 2, 1, 1], ["k1", "kernel", 3, 1, 1], ["call0", "call", 1, null, 64]]);
+  assert.deepEqual(found.map(each => [each.id, each.kind, each.seconds, each.bytes, each.flops]),
+    [["k0", "kernel", 2, 1, 1], ["k1", "kernel", 3, 1, 1], ["call0", "call", 1, null, 64]]);
 });
 
 test("why the time outside the kernels is not told", () => {
@@ -138,7 +151,8 @@ test("samples stream in, and the result takes their place", () => {
   runs.take({ type: "samples", run: "", name: "eager", seconds: [1, 2] });
   runs.take({ type: "samples", run: "", name: "eager", seconds: [3] });
   runs.take({ type: "samples", run: "", name: "explorer", seconds: [0.5] });
-  assert.deepEqual(contestants(runs.find("") as never).map(each => [each.name, each.median]), [["eager", 2], ["explorer", 0.5]]);
+  assert.deepEqual(contestants(runs.find("") as never).map(each => [each.name, each.median]),
+    [["eager", 2], ["explorer", 0.5]]);
   assert.equal(runs.running?.id, "");
   runs.take({ type: "timed", run: "", timing: timed(1, null) });
   assert.deepEqual(contestants(runs.find("") as never).map(each => each.name), ["explorer"]);
@@ -174,7 +188,8 @@ test("a run that was stopped, that failed, or whose kernel went away", () => {
 // --------------------------------------------------------------------------------------------------------- sizes
 
 test("equal sizes move together, ones stay", () => {
-  const sizes = Sizes([{ name: "x", dtype: "float32", shape: [64, 128, 1] }, { name: "w", dtype: "bfloat16", shape: [128, 1] }]);
+  const sizes =
+    Sizes([{ name: "x", dtype: "float32", shape: [64, 128, 1] }, { name: "w", dtype: "bfloat16", shape: [128, 1] }]);
   assert.equal(sizes.bytes, 64 * 128 * 4 + 128 * 2);
   sizes.set({ argument: "x", dim: 1 }, 256);
   assert.deepEqual(sizes.shapes.value, { x: [64, 256, 1], w: [256, 1] });
@@ -190,7 +205,8 @@ test("equal sizes move together, ones stay", () => {
 });
 
 test("a slider's positions lead to sizes and back", () => {
-  for (const size of [1, 2, 3, 4, 8, 128, 1000, 4096]) assert.ok(Math.abs(sizeAt(positionOf(size)) / size - 1) < 0.1, String(size));
+  for (const size of [1, 2, 3, 4, 8, 128, 1000, 4096])
+    assert.ok(Math.abs(sizeAt(positionOf(size)) / size - 1) < 0.1, String(size));
   assert.equal(sizeAt(positions(4)), 4096);
   assert.equal(sizeAt(positions(2 ** 30)), 2 ** 24);
 });
@@ -202,22 +218,28 @@ function stage(name: string, started: number, seconds: number, more: Partial<Sta
 }
 
 function compile(id: string, started: number, stages: StageData[], more: Partial<CompileData> = {}): CompileData {
-  return { id, title: id, started, seconds: stages.filter(each => each.depth === 0).reduce((sum, each) => sum + each.seconds, 0), stages, ...more };
+  return { id, title: id, started,
+    seconds: stages.filter(each => each.depth === 0).reduce((sum, each) => sum + each.seconds, 0), stages, ...more };
 }
 
 function record(compiles: CompileData[], timing: TimingData | null = null): RecordData {
-  return { version: 1, title: "", engine: "explorer", target: "", created: "", environment: {}, config: {}, sources: [], coverage: {}, compiles, timing };
+  return { version: 1, title: "", engine: "explorer", target: "", created: "", environment: {}, config: {}, sources: [],
+    coverage: {}, compiles, timing };
 }
 
 test("compiles one after another share rows; one inside another gets its own", () => {
   const inner = compile("f1", 101, [stage("capture", 101, 1)]);
-  const found = timelineOf(record([compile("f0", 100, [stage("capture", 100, 2), stage("verify", 100.5, 1, { depth: 1 })]), inner, compile("f2", 110, [stage("capture", 110, 1)])]));
+  const found =
+    timelineOf(record([compile("f0", 100, [stage("capture", 100, 2), stage("verify", 100.5, 1, { depth: 1 })]), inner,
+      compile("f2", 110, [stage("capture", 110, 1)])]));
   assert.deepEqual(found.spans.map(each => [each.name, each.from, each.row]), [
-    ["f0 f0", 0, 0], ["capture", 0, 1], ["verify", 0.5, 2], ["f2 f2", 10, 0], ["capture", 10, 1], ["f1 f1", 1, 3], ["capture", 1, 4],
+    ["f0 f0", 0, 0], ["capture", 0, 1], ["verify", 0.5, 2], ["f2 f2", 10, 0], ["capture", 10, 1], ["f1 f1", 1, 3],
+    ["capture", 1, 4],
   ]);
   assert.equal(found.rows, 5);
   assert.deepEqual(found.busy, [[0, 2], [10, 11]]);
-  assert.deepEqual([compilingBefore(found.busy, 1), compilingBefore(found.busy, 5), compilingBefore(found.busy, Infinity)], [1, 2, 3]);
+  assert.deepEqual(
+    [compilingBefore(found.busy, 1), compilingBefore(found.busy, 5), compilingBefore(found.busy, Infinity)], [1, 2, 3]);
 });
 
 test("nothing compiled, and a compile without stages", () => {
@@ -228,8 +250,10 @@ test("nothing compiled, and a compile without stages", () => {
 test("the table has builds under the stage that ran them, and what no stage took", () => {
   const build = { tool: "g++", command: [], version: "12", output: "", seconds: 0.5, cached: true };
   const half = { name: "f0_forward", target: "cpu", builds: [build] };
-  const made = compile("f0", 0, [stage("lower", 0, 1, { half: "f0_forward" }), stage("build", 1, 1, { half: "f0_forward" })], { seconds: 2.5, halves: [half] });
+  const made = compile("f0", 0, [stage("lower", 0, 1, { half: "f0_forward" }),
+    stage("build", 1, 1, { half: "f0_forward" })], { seconds: 2.5, halves: [half] });
   assert.deepEqual(tableOf(record([made])).map(each => [each.name, each.seconds, each.note]), [
-    ["f0 f0", 2.5, ""], ["lower forward", 1, ""], ["build forward", 1, ""], ["g++ 12", 0.5, "from the cache"], ["between stages", 0.5, ""],
+    ["f0 f0", 2.5, ""], ["lower forward", 1, ""], ["build forward", 1, ""], ["g++ 12", 0.5, "from the cache"],
+    ["between stages", 0.5, ""],
   ]);
 });

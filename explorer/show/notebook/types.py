@@ -144,8 +144,9 @@ def _filled(parts: Iterable[str]) -> str:
 
 
 def _comment(struct: type[msgspec.Struct]) -> str:
-    lines = inspect.cleandoc(struct.__doc__ or "").splitlines()
-    return "/** " + "\n * ".join(lines) + " */\n" if lines else ""
+    text = "/** " + "\n * ".join(inspect.cleandoc(struct.__doc__ or "").splitlines())
+    end = "\n */\n" if len(text) - text.rfind("\n") + 2 > WIDEST else " */\n"
+    return text + end if struct.__doc__ else ""
 
 
 HEAD = "// Made from {} by `python -m explorer.show.notebook.types`; edit that file instead.\n\n"

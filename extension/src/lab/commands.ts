@@ -47,11 +47,13 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       if (!after || !panel) return;
       const others = recordsOf(panel).filter(each => stamp(each.record) !== stamp({ ...after }));
       if (!others.length) {
-        await showErrorMessage("Nothing to compare with", "This notebook has no other record. Run another cell with %%explore.");
+        await showErrorMessage("Nothing to compare with",
+          "This notebook has no other record. Run another cell with %%explore.");
         return;
       }
       const names = others.map((each, n) => `${n + 1}. Cell ${each.index + 1}: ${each.record.title}`);
-      const answer = await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
+      const answer =
+        await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
       const before = others[names.indexOf(answer.value ?? "")]?.record;
       if (!answer.button.accept || !before) return;
       const diffPanel = new DiffPanel(panel.context.path);
@@ -101,13 +103,15 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
 
   if (!palette) return;
   for (const command of [COMMAND.open, COMMAND.diff, COMMAND.report]) palette.addItem({ command, category: CATEGORY });
-  for (const pane of Object.keys(TITLES)) palette.addItem({ command: COMMAND.pane, args: { pane }, category: CATEGORY });
+  for (const pane of Object.keys(TITLES))
+    palette.addItem({ command: COMMAND.pane, args: { pane }, category: CATEGORY });
 }
 
 /** The view in the tab in front, or of the notebook's active cell, or null. */
 function viewInHand(app: JupyterFrontEnd, tracker: INotebookTracker): RecordView | null {
   const focused = document.activeElement?.closest(".ex-lab");
-  const inside = (node: Node | null | undefined) => [...recordViews].find(view => node?.contains(view.node) === true) ?? null;
+  const inside = (node: Node | null | undefined) =>
+    [...recordViews].find(view => node?.contains(view.node) === true) ?? null;
   if (focused) return inside(focused);
   const current = app.shell.currentWidget;
   if (current && current === tracker.currentWidget) return inside(tracker.activeCell?.node);

@@ -78,7 +78,8 @@ function pathOf(resolver: IRenderMime.IResolver | null): string {
 }
 
 function field(of: Json | undefined, name: string): Json | undefined {
-  return typeof of === "object" && of !== null && !Array.isArray(of) ? (of as { readonly [key: string]: Json })[name] : undefined;
+  return typeof of === "object" && of !== null && !Array.isArray(of)
+    ? (of as { readonly [key: string]: Json })[name] : undefined;
 }
 
 function factory(mime: string, make: IRenderMime.IRendererFactory["createRenderer"]): IRenderMime.IRendererFactory {
@@ -98,8 +99,10 @@ function compared(name: string, mime: string, displayName: string): IRenderMime.
     rendererFactory: factory(mime, options => new ComparedRenderer(options)),
     rank: RANK,
     dataType: "json",
-    fileTypes: [{ name: type, displayName, extensions: [`.${name}.json`], mimeTypes: [mime], fileFormat: "text", icon: MARK }],
-    documentWidgetFactoryOptions: { name: `Compiler Explorer (${name})`, primaryFileType: type, fileTypes: [type], defaultFor: [type] },
+    fileTypes: [{ name: type, displayName, extensions: [`.${name}.json`], mimeTypes: [mime], fileFormat: "text",
+      icon: MARK }],
+    documentWidgetFactoryOptions: { name: `Compiler Explorer (${name})`, primaryFileType: type, fileTypes: [type],
+      defaultFor: [type] },
   };
 }
 

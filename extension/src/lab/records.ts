@@ -28,10 +28,12 @@ export function recordsOf(panel: NotebookPanel): Found[] {
   });
 }
 
-/** What tells a record from others, also from a copy that grew or was cut: those of one second began at different moments. */
+/** What tells a record from others, also from a copy that grew or was cut: those of one second began at different
+ * moments. */
 export function stamp({ title, created, compiles }: { readonly [field: string]: unknown }): string {
   const first: unknown = Array.isArray(compiles) ? compiles[0] : null;
-  return JSON.stringify([title, created, typeof first === "object" && first !== null && "started" in first ? first.started : null]);
+  return JSON.stringify(
+    [title, created, typeof first === "object" && first !== null && "started" in first ? first.started : null]);
 }
 
 function outputsOf(cell: CodeCell): Titled[] {

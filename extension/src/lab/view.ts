@@ -82,7 +82,8 @@ abstract class View extends Widget {
 
   protected mountWhenSized(): void {
     this.#refused = false;
-    if (this.#box.clientWidth > 0) void fetched().then(door => this.#mountOnce(door)).catch((error: unknown) => this.refuse(error));
+    if (this.#box.clientWidth > 0)
+      void fetched().then(door => this.#mountOnce(door)).catch((error: unknown) => this.refuse(error));
   }
 
   #mountOnce(door: Door): void {
@@ -93,7 +94,8 @@ abstract class View extends Widget {
 
   protected host(): Host {
     const [memory, connected] = [this.#memory, this.connected];
-    const insert = (text: string) => this.node.dispatchEvent(new CustomEvent(NEW_CELL, { bubbles: true, detail: text }));
+    const insert = (text: string) =>
+      this.node.dispatchEvent(new CustomEvent(NEW_CELL, { bubbles: true, detail: text }));
     return {
       recall: name => memory.recall(name) ?? (name === "layout" ? preferredLayout() : undefined),
       remember: (name, value) => memory.remember(name, value),
@@ -125,7 +127,8 @@ abstract class View extends Widget {
 async function template(): Promise<string> {
   const url = URLExt.join(PageConfig.getOption("fullLabextensionsUrl"), TEMPLATE);
   const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`The report's template is missing at ${url} (${answer.status}): install torch-explorer again.`);
+  if (!answer.ok)
+    throw new Error(`The report's template is missing at ${url} (${answer.status}): install torch-explorer again.`);
   return answer.text();
 }
 
@@ -207,7 +210,8 @@ export class ComparedView extends View {
 
   protected override mount(box: HTMLElement, door: Door): Mounted | null {
     const given = this.#given;
-    return given && door.mountAny(box, given.data, { ...this.host(), report: async () => filled(await template(), given.data) });
+    return given
+      && door.mountAny(box, given.data, { ...this.host(), report: async () => filled(await template(), given.data) });
   }
 }
 

@@ -13,7 +13,8 @@ export async function filled(template: string, shown: unknown): Promise<string> 
 }
 
 function titleOf(shown: unknown): string {
-  return typeof shown === "object" && shown !== null && "title" in shown && typeof shown.title === "string" ? shown.title : "";
+  return typeof shown === "object" && shown !== null && "title" in shown && typeof shown.title === "string"
+    ? shown.title : "";
 }
 
 function escaped(text: string): string {

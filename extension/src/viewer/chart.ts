@@ -36,7 +36,8 @@ export function roundTicks(least: number, most: number, count: number): number[]
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 5, 10].find(each => each * power >= rough) ?? 10) * power;
   const ticks: number[] = [];
-  for (let n = Math.ceil(least / step - 1e-9) + 0; n * step <= most * (1 + 1e-12) + step * 1e-9 && ticks.length < 100; n++) ticks.push(n * step);
+  for (let n = Math.ceil(least / step - 1e-9) + 0; n * step <= most * (1 + 1e-12) + step * 1e-9 && ticks.length < 100;
+    n++) ticks.push(n * step);
   return ticks;
 }
 
@@ -60,8 +61,10 @@ export function fitted(text: string, width: number, size = 11): string {
   return most >= 3 ? `${text.slice(0, most)}…` : "";
 }
 
-export function drawing(width: number, height: number, label: string, ...children: readonly (Node | null)[]): SVGSVGElement {
-  return svg("svg.ex-drawing", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label }, ...children);
+export function drawing(width: number, height: number, label: string,
+    ...children: readonly (Node | null)[]): SVGSVGElement {
+  return svg("svg.ex-drawing", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label },
+    ...children);
 }
 
 /** "500 ms", "1.5 s", "10 GB/s": a round number needs no zeros behind its point. */
@@ -70,7 +73,8 @@ function tickLabel(tick: number, written: (value: number) => string): string {
 }
 
 /** A horizontal axis at `y`, with lines up through `height` at its ticks; its name ends at `end`. */
-export function across(scale: Scale, y: number, height: number, written: (value: number) => string, name = "", end = 0): SVGGElement {
+export function across(scale: Scale, y: number, height: number, written: (value: number) => string, name = "",
+    end = 0): SVGGElement {
   const parts: Node[] = [];
   let free = -Infinity;
   for (const tick of scale.ticks) {
@@ -111,8 +115,10 @@ export function Patterns() {
     const id = `${name}-${pattern}`;
     if (!made.has(pattern)) {
       made.add(pattern);
-      const lines = { hatched: "M-1 7 L7 -1 M-1 1 L1 -1 M5 7 L7 5", crossed: "M0 0 L6 6 M6 0 L0 6", barred: "M3 0 L3 6", dotted: "" }[pattern];
-      const mark = pattern === "dotted" ? svg("circle.ex-dots", { cx: 3, cy: 3, r: 1 }) : svg("path.ex-hatch", { d: lines });
+      const lines = { hatched: "M-1 7 L7 -1 M-1 1 L1 -1 M5 7 L7 5", crossed: "M0 0 L6 6 M6 0 L0 6", barred: "M3 0 L3 6",
+        dotted: "" }[pattern];
+      const mark =
+        pattern === "dotted" ? svg("circle.ex-dots", { cx: 3, cy: 3, r: 1 }) : svg("path.ex-hatch", { d: lines });
       definitions.append(svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, mark));
     }
     return `url(#${id})`;
@@ -123,7 +129,8 @@ export function Patterns() {
 
 export type Patterns = ReturnType<typeof Patterns>;
 
-/** Something in a drawing that stands for an element. Its name is said, and told on hovering, whatever text it shows. */
+/** Something in a drawing that stands for an element. Its name is said, and told on hovering, whatever text it
+ * shows. */
 export function mark(name: string, look: string, ...shown: readonly (Node | null)[]): SVGGElement {
   return svg(
     "g", { role: "img", "aria-label": name, class: look },
@@ -137,7 +144,8 @@ export function sample(...inside: readonly SVGElement[]): SVGSVGElement {
 }
 
 /** What a look and its pattern stand for. */
-export function legendEntry({ look, pattern, says }: { readonly look: string; readonly pattern: Pattern; readonly says: string }): HTMLElement {
+export function legendEntry({ look, pattern, says }: { readonly look: string; readonly pattern: Pattern;
+readonly says: string }): HTMLElement {
   const patterns = Patterns();
   const shown = block(patterns, pattern, 1, 1, 20, 10, look);
   return h("span", sample(patterns.definitions, shown), says);

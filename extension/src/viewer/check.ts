@@ -31,7 +31,8 @@ export const real = scalar("a number", Number.isFinite);
 export const whole = scalar("a whole number", value => Number.isInteger(value) && Math.abs(value as number) <= 2 ** 64);
 
 export function between(least: number, most: number): Check {
-  return scalar(`a whole number from ${least} to ${most}`, value => Number.isInteger(value) && (value as number) >= least && (value as number) <= most);
+  return scalar(`a whole number from ${least} to ${most}`,
+    value => Number.isInteger(value) && (value as number) >= least && (value as number) <= most);
 }
 
 /** One of a few words. */
@@ -78,7 +79,8 @@ function distinct(items: readonly unknown[], by: string, misfits: Misfit[]): rea
   return first;
 }
 
-/** An array whose places mean different things, up to the first that does not fit; those after `least` may be missing. */
+/** An array whose places mean different things, up to the first that does not fit; those after `least` may be
+ * missing. */
 export function row(least: number, ...places: readonly Check[]): Check {
   return (value, misfits) => {
     if (!Array.isArray(value) || value.length < least) return wrong(`a list of ${least}`, value, misfits);
@@ -128,7 +130,8 @@ export function again(check: () => Check): Check {
 }
 
 /** A record has a million values: none of them costs an object or a function of its own here. */
-function kept(value: { readonly [name: string]: unknown }, names: readonly string[], checks: Check | Fields, misfits: Misfit[], required: Fields = {}): { readonly [name: string]: unknown } {
+function kept(value: { readonly [name: string]: unknown }, names: readonly string[], checks: Check | Fields,
+    misfits: Misfit[], required: Fields = {}): { readonly [name: string]: unknown } {
   let fitting: { [name: string]: unknown } | null = null;
   for (const name of names) {
     const given = value[name];
@@ -144,7 +147,8 @@ function kept(value: { readonly [name: string]: unknown }, names: readonly strin
   return fitting ?? value;
 }
 
-function each(value: readonly unknown[], most: number, checks: Check | readonly Check[], misfits: Misfit[]): readonly unknown[] {
+function each(value: readonly unknown[], most: number, checks: Check | readonly Check[],
+    misfits: Misfit[]): readonly unknown[] {
   let fitting: unknown[] | null = null;
   for (let n = 0; n < most; n++) {
     const before = misfits.length;

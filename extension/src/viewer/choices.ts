@@ -7,7 +7,9 @@ import type { Dispose, Signal } from "./signal";
 export function choices<T extends string>(
   name: string, of: readonly (readonly [choice: string, label: string, title?: string])[], chosen: Signal<T>,
 ): { readonly element: HTMLElement; readonly end: Dispose } {
-  const all = of.map(([choice, label, title]) => [choice, button("ex-choice", label, () => (chosen.value = choice as T), { title })] as const);
+  const all =
+    of.map(([choice, label, title]) =>
+      [choice, button("ex-choice", label, () => (chosen.value = choice as T), { title })] as const);
   const end = chosen.watch(value => all.forEach(([choice, made]) => aria(made, "pressed", choice === value)));
   return { element: h("div.ex-choices", { role: "group", "aria-label": name }, ...all.map(([, made]) => made)), end };
 }

@@ -23,7 +23,8 @@ export function codes<Row>(name: string, of: (row: Row) => string): TableColumn<
 }
 
 /** A column of numbers, by which it can be sorted; empty where there is none. */
-export function figure<Row>(name: string, of: (row: Row) => number | null | undefined, write: (value: number) => string = String, title?: string): TableColumn<Row> {
+export function figure<Row>(name: string, of: (row: Row) => number | null | undefined,
+    write: (value: number) => string = String, title?: string): TableColumn<Row> {
   return {
     name, title, numeric: true, order: row => of(row) ?? null,
     text: row => {
@@ -95,10 +96,12 @@ export function DataTable<Row>(
 
   /** The table as text, its columns aligned. */
   function text(): string {
-    const cells = [shownColumns.map(each => each.name), ...inOrder().map(row => shownColumns.map(each => each.text(row)))];
+    const cells =
+      [shownColumns.map(each => each.name), ...inOrder().map(row => shownColumns.map(each => each.text(row)))];
     const widths = shownColumns.map((_, n) => Math.min(most(cells.map(row => row[n]?.length ?? 0)), WIDEST));
     const line = (row: readonly string[]) =>
-      row.map((cell, n) => (shownColumns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
+      row.map((cell, n) => (shownColumns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0)))
+        .join("  ").trimEnd();
     return [caption, "", ...cells.map(line), ""].join("\n");
   }
 
@@ -124,12 +127,14 @@ export function DataTable<Row>(
         render();
       };
       const left = rows.length - shown.length;
-      more.append(button("ex-link", left <= MORE ? `Show all ${rows.length}` : `Show ${MORE} more of ${rows.length}`, open));
+      more.append(button("ex-link", left <= MORE ? `Show all ${rows.length}` : `Show ${MORE} more of ${rows.length}`,
+        open));
     }
   }
 
   function rowElement(row: Row): HTMLElement {
-    const cells = shownColumns.map(each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
+    const cells = shownColumns.map(
+      each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
     const element = h("tr", { class: how.look?.(row) || undefined }, ...cells);
     const [own, ...also] = how.keys?.(row) ?? [];
     if (own !== undefined) linked.add(element, own, ...also);
@@ -142,7 +147,8 @@ export function DataTable<Row>(
     const attributes = { scope: "col", class: column.numeric ? "ex-number" : undefined, title: column.title };
     if (!column.order) return h("th", attributes, column.name);
     const sort = () => {
-      sorting = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null) : { column, down: !!column.numeric };
+      sorting = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null)
+        : { column, down: !!column.numeric };
       render();
       head.querySelectorAll("button")[shownColumns.filter(each => each.order).indexOf(column)]?.focus();
     };

@@ -3,7 +3,8 @@
 import { h, on, tool } from "./dom";
 
 /** Opens a modal page; it is gone when it closes. `side`: along the right edge, so that what it is about stays seen. */
-export function openDialog(root: HTMLElement, title: string, side: boolean, ...body: readonly (Node | string)[]): HTMLDialogElement {
+export function openDialog(root: HTMLElement, title: string, side: boolean,
+    ...body: readonly (Node | string)[]): HTMLDialogElement {
   const close = tool("×", "Close", () => dialog.close());
   const heading = h("h2", title);
   const dialog = h(

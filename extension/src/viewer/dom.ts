@@ -4,15 +4,17 @@ type Child = Node | string | null | undefined;
 type Attributes = { readonly [name: string]: string | number | boolean | EventListener | undefined };
 /** "div", or "div.ex-pane.ex-graphs" with classes. */
 type TagAndClass<Map> = (keyof Map & string) | `${keyof Map & string}.${string}`;
-type ElementOf<Map, Tag> = Tag extends keyof Map ? Map[Tag] : Tag extends `${infer Name extends keyof Map & string}.${string}` ? Map[Name] : never;
+type ElementOf<Map, Tag> = Tag extends keyof Map ? Map[Tag]
+  : Tag extends `${infer Name extends keyof Map & string}.${string}` ? Map[Name] : never;
 
-/** An HTML element. Attributes, where there are any, come first, by name: `onclick` and such as listeners, true and false
- * for presence. */
+/** An HTML element. Attributes, where there are any, come first, by name: `onclick` and such as listeners, true and
+ * false for presence. */
 export function h<Tag extends TagAndClass<HTMLElementTagNameMap>>(
   tag: Tag, first?: Attributes | Child, ...children: readonly Child[]
 ): ElementOf<HTMLElementTagNameMap, Tag> {
   const [name = "", ...looks] = tag.split(".");
-  return filled(document.createElement(name), looks, first, children) as Element as ElementOf<HTMLElementTagNameMap, Tag>;
+  return filled(document.createElement(name), looks, first,
+    children) as Element as ElementOf<HTMLElementTagNameMap, Tag>;
 }
 
 /** The same for SVG. */
@@ -20,10 +22,12 @@ export function svg<Tag extends TagAndClass<SVGElementTagNameMap>>(
   tag: Tag, first?: Attributes | Child, ...children: readonly Child[]
 ): ElementOf<SVGElementTagNameMap, Tag> {
   const [name = "", ...looks] = tag.split(".");
-  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), looks, first, children) as Element as ElementOf<SVGElementTagNameMap, Tag>;
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), looks, first,
+    children) as Element as ElementOf<SVGElementTagNameMap, Tag>;
 }
 
-function filled(element: Element, looks: readonly string[], first: Attributes | Child, children: readonly Child[]): Element {
+function filled(element: Element, looks: readonly string[], first: Attributes | Child,
+    children: readonly Child[]): Element {
   if (looks.length) element.setAttribute("class", looks.join(" "));
   const isChild = typeof first === "string" || first instanceof Node;
   for (const [name, value] of Object.entries(isChild ? {} : (first ?? {}))) {
@@ -33,13 +37,15 @@ function filled(element: Element, looks: readonly string[], first: Attributes | 
     else if (typeof value === "number" && !Number.isFinite(value)) element.setAttribute(name, "0");
     else if (value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
-  for (const child of isChild ? [first, ...children] : children) if (child !== null && child !== undefined) element.append(child);
+  for (const child of isChild ? [first, ...children] : children) if (child !== null && child !== undefined)
+    element.append(child);
   return element;
 }
 
 /** The element whose data attribute has this value. A selector does not find every name that a record may hold. */
 export function named(inside: ParentNode, attribute: string, value: string): HTMLElement | undefined {
-  return [...inside.querySelectorAll<HTMLElement>(`[${attribute}]`)].find(each => each.getAttribute(attribute) === value);
+  return [...inside.querySelectorAll<HTMLElement>(`[${attribute}]`)].find(
+    each => each.getAttribute(attribute) === value);
 }
 
 /** A button that does something; `text` is its name. */
@@ -59,7 +65,8 @@ export function fill(element: Element, ...children: readonly (Node | string)[]):
 
 /** Listens, until what is given back is called. */
 export function on<Type extends keyof HTMLElementEventMap>(
-  of: EventTarget, type: Type, listener: (event: HTMLElementEventMap[Type]) => unknown, options?: AddEventListenerOptions,
+  of: EventTarget, type: Type, listener: (event: HTMLElementEventMap[Type]) => unknown,
+  options?: AddEventListenerOptions,
 ): () => void {
   of.addEventListener(type, listener as EventListener, options);
   return () => of.removeEventListener(type, listener as EventListener);

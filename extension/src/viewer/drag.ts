@@ -7,7 +7,8 @@ const STARTS_AT = 6;
 const EDGE = 0.25;
 
 /** Lets `handle` be dragged onto a cell inside `area`: tells the tab in front there, and which part of it was meant. */
-export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: string, place: DropPlace) => void): void {
+export function dragged(handle: HTMLElement, area: HTMLElement,
+    drop: (target: string, place: DropPlace) => void): void {
   on(handle, "pointerdown", down => {
     if (down.button !== 0) return;
     const mark = h("div.ex-drop");
@@ -35,7 +36,8 @@ export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: s
 
 function under(area: HTMLElement, event: PointerEvent, mark: HTMLElement): { tab: string; place: DropPlace } | null {
   mark.hidden = true;
-  const cells = document.elementsFromPoint(event.clientX, event.clientY).map(each => each.closest<HTMLElement>(".ex-cell"));
+  const cells =
+    document.elementsFromPoint(event.clientX, event.clientY).map(each => each.closest<HTMLElement>(".ex-cell"));
   const cell = cells.find(each => each && area.contains(each));
   const tab = cell?.dataset.active;
   if (!cell || !tab) return null;

@@ -56,7 +56,8 @@ export function Edits(model: Model, live: Readable<Live | null>) {
     else if (message.type === "edited") {
       before.value ??= model.record.value;
       model.record.value = message.record;
-      if (message.run === run) note.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
+      if (message.run === run)
+        note.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
     } else if (message.type === "done" && message.run === run) {
       if (message.error) note.value = { text: message.error, failed: true };
       else if (!before.value) note.value = { text: "" };

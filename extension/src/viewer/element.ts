@@ -10,7 +10,8 @@ export function parts(of: Key): { compile: string; id: string } {
   return { compile: of.slice(0, bar), id: of.slice(bar + 1) };
 }
 
-/** Whether an id is "FILE:LINE" with a line number, and a file name with a path or a suffix (as records/data/provenance.py). */
+/** Whether an id is "FILE:LINE" with a line number, and a file name with a path or a suffix (as
+ * records/data/provenance.py). */
 export function isSourceLine(id: string): boolean {
   const colon = id.lastIndexOf(":");
   if (colon < 0 || !/^\d+$/.test(id.slice(colon + 1))) return false;

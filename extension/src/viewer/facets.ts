@@ -13,7 +13,8 @@ export function Facets(label: string, chosen: Signal<readonly string[]>) {
   const element = h("div.ex-facets", { role: "group", "aria-label": label });
 
   function show(facets: readonly Facet[]): void {
-    const focused = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
+    const focused =
+      element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
     fill(element, ...facets.map(each => {
       const made = button("ex-facet", each.label, () => toggle(each.id), {
         "data-facet": each.id, "aria-pressed": String(chosen.value.includes(each.id)),

@@ -14,7 +14,8 @@ export const bytes = (value: number): string => (value < 1000 ? `${value} B` : s
 
 /** "12,345", of a whole number. The first toLocaleString of a page takes as long as opening a small record. */
 export function grouped(of: number): string {
-  return Number.isSafeInteger(of) && Math.abs(of) >= 1000 ? `${grouped(Math.trunc(of / 1000))},${`${Math.abs(of % 1000)}`.padStart(3, "0")}` : String(of);
+  return Number.isSafeInteger(of) && Math.abs(of) >= 1000
+    ? `${grouped(Math.trunc(of / 1000))},${`${Math.abs(of % 1000)}`.padStart(3, "0")}` : String(of);
 }
 
 /** "1 guard", "3 guards". */

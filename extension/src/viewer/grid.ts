@@ -126,7 +126,8 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
     } catch (error) {
       console.error(error);
       const message = error instanceof Error ? error.message : String(error);
-      fill(panel, h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${message}. This is a bug in the viewer; the record is intact.`));
+      fill(panel, h("p.ex-hint", { role: "alert" },
+        `${kind.title} could not be shown: ${message}. This is a bug in the viewer; the record is intact.`));
       return { reveal: () => false, exports: () => [], dispose: () => undefined };
     }
   }
@@ -141,7 +142,8 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
     const buttons = tabs.map(tab => {
       const chosen = tab === active;
       const made = button("ex-tab", titleOn(tab), () => change(opened(laid.value, tab), tab), {
-        role: "tab", id: id(tab, "tab"), "data-tab": tab, "aria-selected": String(chosen), "aria-controls": id(tab, "panel"), tabindex: chosen ? 0 : -1,
+        role: "tab", id: id(tab, "tab"), "data-tab": tab, "aria-selected": String(chosen),
+        "aria-controls": id(tab, "panel"), tabindex: chosen ? 0 : -1,
       });
       on(made, "keydown", event => key(event, tab, tabs));
       dragged(made, element, (target, place) => change(placed(laid.value, tab, target, place), tab));
@@ -173,7 +175,8 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
 
   function key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
     const at = tabs.indexOf(tab);
-    const side = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Direction | undefined;
+    const side =
+      { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Direction | undefined;
     const next = { ArrowLeft: at - 1 + tabs.length, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
     if (side && event.shiftKey) {
       change(moved(laid.value, tab, side), tab);

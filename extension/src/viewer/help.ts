@@ -5,7 +5,8 @@ import { h } from "./dom";
 
 export interface Texts {
   readonly panes: { readonly [pane: string]: {
-    readonly text: string; readonly paper?: string; readonly stock?: string; readonly terms: { readonly [term: string]: string };
+    readonly text: string; readonly paper?: string; readonly stock?: string;
+    readonly terms: { readonly [term: string]: string };
   } };
   readonly keys: readonly (readonly [keys: string, what: string])[];
 }

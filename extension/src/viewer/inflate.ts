@@ -11,7 +11,8 @@ export function decoded(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The JSON value in `bytes`; whether it is a record is for the viewer to see. Throws an Error that says what is wrong. */
+/** The JSON value in `bytes`; whether it is a record is for the viewer to see. Throws an Error that says what is
+ * wrong. */
 export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   const zipped = bytes[0] === 0x1f && bytes[1] === 0x8b;
   const stream = new Blob([bytes]).stream();
@@ -24,7 +25,8 @@ export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<unknown>
       size += part.value.length;
       if (size > LARGEST) {
         await reader.cancel();
-        throw new Error(`This file unpacks to more than ${LARGEST / 1_000_000} MB of JSON, and no record is that large.`);
+        throw new Error(
+          `This file unpacks to more than ${LARGEST / 1_000_000} MB of JSON, and no record is that large.`);
       }
       text += decoder.decode(part.value, { stream: true });
     }

@@ -50,7 +50,8 @@ export function suggested(kinds: readonly string[], width: number): Layout {
 }
 
 /** Panes with a place of their own above; a diff is opened when it is asked for. */
-const PLACED = ["source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "text", "code", "timing", "timeline", "diff"];
+const PLACED = ["source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "text", "code",
+  "timing", "timeline", "diff"];
 
 /** The layout with a tab in front; a new one goes where `near` is, or else into the last cell. */
 export function opened(layout: Layout, tab: string, near?: string): Layout {
@@ -118,7 +119,8 @@ export function moved(layout: Layout, tab: string, side: Direction): Layout {
   const neighbor = across ? layout.columns[x + step]?.cells[0] : column.cells[y + step];
   const anchor = neighbor?.tabs[0];
   if (anchor !== undefined) return placed(layout, tab, anchor, "into");
-  const others = (across ? column.cells.flatMap(cell => cell.tabs) : (column.cells[y]?.tabs ?? [])).filter(t => t !== tab);
+  const others =
+    (across ? column.cells.flatMap(cell => cell.tabs) : (column.cells[y]?.tabs ?? [])).filter(t => t !== tab);
   return others[0] === undefined ? layout : placed(layout, tab, others[0], side);
 }
 
@@ -140,7 +142,8 @@ export function withColumnShares(layout: Layout, shares: readonly number[]): Lay
 
 export function withCellShares(layout: Layout, column: number, shares: readonly number[]): Layout {
   const columns = layout.columns.map((each, x) =>
-    x !== column ? each : { ...each, cells: each.cells.map((cell, y) => ({ ...cell, share: shares[y] ?? cell.share })) },
+    x !== column
+      ? each : { ...each, cells: each.cells.map((cell, y) => ({ ...cell, share: shares[y] ?? cell.share })) },
   );
   return { columns };
 }
@@ -201,7 +204,8 @@ function withCells(layout: Layout, change: (cell: Cell) => Cell): Layout {
 
 /** Without empty cells and columns, each cell with one of its own tabs in front, and shares that sum to 1. */
 function tidy(layout: Layout): Layout {
-  const front = (cell: Cell) => ({ ...cell, active: cell.tabs.includes(cell.active) ? cell.active : (cell.tabs[0] ?? "") });
+  const front = (cell: Cell) => ({ ...cell,
+    active: cell.tabs.includes(cell.active) ? cell.active : (cell.tabs[0] ?? "") });
   const columns = layout.columns
     .map(column => ({ ...column, cells: summing(column.cells.filter(cell => cell.tabs.length > 0).map(front)) }))
     .filter(column => column.cells.length > 0);
@@ -213,7 +217,8 @@ function summing<T extends { readonly share: number }>(parts: readonly T[]): T[]
   return parts.map(each => ({ ...each, share: each.share / whole }));
 }
 
-/** The layout for another width, with the same tabs in front as far as they can be; as it is where a person moved panes. */
+/** The layout for another width, with the same tabs in front as far as they can be; as it is where a person moved
+ * panes. */
 export function reflowed(layout: Layout, kinds: readonly string[], width: number): Layout {
   const places = (of: Layout) => JSON.stringify(of.columns.map(column => column.cells.map(cell => cell.tabs)));
   const next = suggested(kinds, width);

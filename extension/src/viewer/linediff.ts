@@ -14,14 +14,17 @@ export const DIFFERS = { removed: "−", added: "+" } as const;
 const MOST_EDITS = 1500;
 
 /** `kept` has the last word on two lines that are the same. */
-export function lineDiff(from: readonly string[], to: readonly string[], kept: (from: number, to: number) => boolean = () => true): LineRun[] {
+export function lineDiff(from: readonly string[], to: readonly string[],
+    kept: (from: number, to: number) => boolean = () => true): LineRun[] {
   let start = 0;
   while (start < from.length && start < to.length && from[start] === to[start]) start++;
   let tail = 0;
-  while (tail < from.length - start && tail < to.length - start && from[from.length - 1 - tail] === to[to.length - 1 - tail]) tail++;
+  while (tail < from.length - start && tail < to.length - start
+    && from[from.length - 1 - tail] === to[to.length - 1 - tail]) tail++;
   const pairs: [number, number][] = [];
   for (let n = 0; n < start; n++) pairs.push([n, n]);
-  for (const [a, b] of matches(from.slice(start, from.length - tail), to.slice(start, to.length - tail))) pairs.push([a + start, b + start]);
+  for (const [a, b] of matches(from.slice(start, from.length - tail), to.slice(start, to.length - tail)))
+    pairs.push([a + start, b + start]);
   for (let n = tail; n > 0; n--) pairs.push([from.length - n, to.length - n]);
   return runs(pairs.filter(([a, b]) => kept(a, b)), from.length, to.length);
 }
@@ -46,7 +49,8 @@ function matches(from: readonly string[], to: readonly string[]): [number, numbe
   return [];
 }
 
-function walkedBack(history: readonly Int32Array[], edits: number, offset: number, x: number, y: number): [number, number][] {
+function walkedBack(history: readonly Int32Array[], edits: number, offset: number, x: number,
+    y: number): [number, number][] {
   const found: [number, number][] = [];
   for (let d = edits; d >= 0; d--) {
     const furthest = history[d] as Int32Array;

@@ -22,7 +22,8 @@ export function markLine(notebook: ParentNode, cell: string, line: number, text:
     const editor = EditorView.findFromDOM(area as HTMLElement);
     if (!editor) continue;
     const { doc } = editor.state;
-    const here = area.querySelector(".jp-InputPrompt")?.textContent === cell && line > 0 && line <= doc.lines && doc.line(line).text === text;
+    const here = area.querySelector(".jp-InputPrompt")?.textContent === cell && line > 0 && line <= doc.lines
+      && doc.line(line).text === text;
     if (!here && !editor.state.field(marks, false)) continue;
     if (!editor.state.field(marks, false)) editor.dispatch({ effects: StateEffect.appendConfig.of(marks) });
     editor.dispatch({ effects: moved.of(here ? doc.line(line).from : -1) });

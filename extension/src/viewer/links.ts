@@ -35,7 +35,9 @@ export class Links {
   constructor(record: Pick<RecordData, "compiles"> & Partial<RecordData>, before?: Links) {
     const parts = record.compiles.flatMap(compile => partsOf(compile).map(part => [compile, part] as const));
     const grown = before && before.#edges;
-    const { added } = (this.#edges = grown && parts.filter(([, part]) => grown.added.has(part)).length === grown.added.size ? grown : new Edges());
+    const { added } =
+      (this.#edges = grown && parts.filter(([, part]) => grown.added.has(part)).length === grown.added.size
+        ? grown : new Edges());
     for (const [compile, part] of parts) if (!added.has(part)) this.#add(compile, part);
   }
 
@@ -70,7 +72,8 @@ export class Links {
   programLines(): Key[] {
     return this.#edges.names.filter((name, n) => {
       if (parts(name).compile !== "") return false;
-      for (const each of closure(this.#edges.down, n)) if (each !== n && !this.#edges.instructions.has(each)) return true;
+      for (const each of closure(this.#edges.down, n)) if (each !== n && !this.#edges.instructions.has(each))
+        return true;
       return false;
     });
   }
@@ -106,7 +109,9 @@ export class Links {
       stack.push(...open);
       if (open.length > 0) continue;
       stack.pop();
-      found[next] ??= causes.map(cause => found[cause] ?? NO_LINE).reduce((one, other) => (one === NO_LINE || one === other ? other : other === NO_LINE ? one : MANY), names[next]!.startsWith("|") ? next : NO_LINE);
+      found[next] ??= causes.map(cause => found[cause] ?? NO_LINE)
+        .reduce((one, other) => (one === NO_LINE || one === other ? other : other === NO_LINE ? one : MANY),
+        names[next]!.startsWith("|") ? next : NO_LINE);
     }
     return found[of]!;
   }
@@ -122,7 +127,8 @@ export class Links {
     const start = this.#number(lead);
     if (start === undefined) return [];
     const line = this.#lineOf(start);
-    return [...closure(this.#edges.down, start)].slice(1).map(n => [this.#edges.names[n]!, this.#direct(line, n)] as const);
+    return [...closure(this.#edges.down, start)].slice(1)
+      .map(n => [this.#edges.names[n]!, this.#direct(line, n)] as const);
   }
 
   #direct(line: number, of: number): boolean {
@@ -161,8 +167,10 @@ export class Links {
         down[cause]!.push(own);
       }
     });
-    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions) instructions.add(number(id));
-    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids) guessed.set(key(compile.id, id), how);
+    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions)
+      instructions.add(number(id));
+    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids)
+      guessed.set(key(compile.id, id), how);
   }
 
   #number(of: Key): number | undefined {
@@ -206,11 +214,14 @@ type Visit = (id: string, origins: readonly string[]) => void;
 
 /** Every element of a part that has an id, with its origins. */
 function visit(compile: CompileData, part: RecordPart, see: Visit): void {
-  const nodes = (of: readonly { readonly id: string; readonly origins: readonly string[] }[] | undefined) => of?.forEach(({ id, origins }) => see(id, origins));
-  const lines = (text: TextData | null | undefined) => text?.lines.forEach(([, id, origins]) => id && see(id, origins ?? NONE));
+  const nodes = (of: readonly { readonly id: string; readonly origins: readonly string[] }[] | undefined) =>
+    of?.forEach(({ id, origins }) => see(id, origins));
+  const lines = (text: TextData | null | undefined) =>
+    text?.lines.forEach(([, id, origins]) => id && see(id, origins ?? NONE));
   switch (part) {
     case compile.codes:
-      for (const { instructions } of compile.codes ?? []) for (const { id, span, origins = NONE } of instructions) see(id, span ? [...origins, `${span.file}:${span.line}`] : origins);
+      for (const { instructions } of compile.codes ?? []) for (const { id, span, origins = NONE } of instructions)
+        see(id, span ? [...origins, `${span.file}:${span.line}`] : origins);
       return;
     case compile.eager_backward: return nodes(compile.eager_backward);
     case compile.halves: return compile.halves?.forEach(half => {

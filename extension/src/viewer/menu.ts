@@ -26,7 +26,9 @@ function openMenu(anchor: HTMLElement, label: string, items: readonly MenuItem[]
       run();
     };
     return button("ex-menu-item", label, choose, {
-      role: checked === undefined ? "menuitem" : "menuitemcheckbox", tabindex: -1, "aria-checked": checked === undefined ? undefined : String(checked), "aria-disabled": unavailable === undefined ? undefined : "true", title: unavailable,
+      role: checked === undefined ? "menuitem" : "menuitemcheckbox", tabindex: -1,
+      "aria-checked": checked === undefined ? undefined : String(checked),
+      "aria-disabled": unavailable === undefined ? undefined : "true", title: unavailable,
     });
   });
   const menu = h("div.ex-menu", { role: "menu", popover: "auto", "aria-label": label }, ...rows);
@@ -58,7 +60,8 @@ export function below(popover: HTMLElement, anchor: HTMLElement): void {
   const at = anchor.getBoundingClientRect();
   const left = Math.max(4, Math.min(at.left, window.innerWidth - popover.offsetWidth - 8));
   const under = at.bottom + 2;
-  const top = under + popover.offsetHeight > window.innerHeight ? Math.max(4, at.top - popover.offsetHeight - 2) : under;
+  const top =
+    under + popover.offsetHeight > window.innerHeight ? Math.max(4, at.top - popover.offsetHeight - 2) : under;
   popover.style.left = `${left}px`;
   popover.style.top = `${top}px`;
 }

@@ -60,23 +60,27 @@ export function mount(root: HTMLElement, record: unknown, host: Host): Viewer {
 
 /** Shows two records stage by stage. */
 export function mountDiff(root: HTMLElement, before: unknown, after: unknown, host: Host): Mounted {
-  return mounted(root, () => [readRecord(before), readRecord(after)] as const, records => DiffShell(root, ...records, host));
+  return mounted(root, () => [readRecord(before), readRecord(after)] as const,
+    records => DiffShell(root, ...records, host));
 }
 
 /** Shows capture methods beside each other. */
 function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind), ([data, damage]) => MethodsShell(root, data, host, damage));
+  return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind),
+    ([data, damage]) => MethodsShell(root, data, host, damage));
 }
 
 /** Shows the records of the ranks of one job. */
 function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind), ([data, damage]) => RanksShell(root, data, host, damage));
+  return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind),
+    ([data, damage]) => RanksShell(root, data, host, damage));
 }
 
 /** Shows whatever of these something is. */
 export function mountAny(root: HTMLElement, value: unknown, host: Host): Mounted {
   const has = (field: string) => typeof value === "object" && value !== null && field in value;
-  return has("methods") ? mountMethods(root, value, host) : has("ranks") ? mountRanks(root, value, host) : mount(root, value, host);
+  return has("methods")
+    ? mountMethods(root, value, host) : has("ranks") ? mountRanks(root, value, host) : mount(root, value, host);
 }
 
 function mounted<T>(root: HTMLElement, read: () => T, show: (data: T) => Mounted): Mounted {
@@ -115,7 +119,8 @@ function opened(root: HTMLElement, record: RecordData | Error, host: Host): { mo
 function prepared(root: HTMLElement): void {
   styled(style);
   // A class for each color, as palette.ts names it.
-  styled(Array.from({ length: COLORS }, (_, n) => `.ex-root .ex-line-${n} { --ex-line: var(--ex-line-${n}); }`).join(""));
+  styled(
+    Array.from({ length: COLORS }, (_, n) => `.ex-root .ex-line-${n} { --ex-line: var(--ex-line-${n}); }`).join(""));
   root.classList.add("ex-root");
   // A click anywhere in it makes its keys work.
   root.tabIndex = -1;

@@ -45,7 +45,8 @@ export interface Context {
 export interface Pane {
   /** What it goes through step by step, and which half of a compile it looks at. */
   readonly walk?: Walk;
-  readonly choice?: { readonly looked: Readable<{ readonly half: HalfData } | null>; showWith(has: (half: HalfData) => boolean): void };
+  readonly choice?: { readonly looked: Readable<{ readonly half: HalfData } | null>;
+  showWith(has: (half: HalfData) => boolean): void };
   /** Brings an element into view where this pane shows it; false where it does not. */
   reveal(what: Key): boolean;
   /** What can be saved of it: file name without suffix, and how it is made. */

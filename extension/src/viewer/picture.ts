@@ -9,7 +9,8 @@ import type { Export } from "./pane";
 import type { Selection } from "./selection";
 import { ends, type Signal } from "./signal";
 
-/** Draws for a width in pixels; marks that stand for elements are added to `linked`. null where there is nothing to draw. */
+/** Draws for a width in pixels; marks that stand for elements are added to `linked`. null where there is nothing to
+ * draw. */
 export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
 
 export type Presentation = "drawing" | "table";
@@ -85,8 +86,10 @@ export function Picture<Row>(
 export type Picture<Row> = ReturnType<typeof Picture<Row>>;
 
 const STYLES = [
-  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity",
-  "font-family", "font-size", "font-weight", "font-style", "font-variant-numeric", "text-anchor", "text-decoration-line", "paint-order", "white-space",
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin",
+  "stroke-linecap", "opacity",
+  "font-family", "font-size", "font-weight", "font-style", "font-variant-numeric", "text-anchor",
+  "text-decoration-line", "paint-order", "white-space",
 ] as const;
 
 /** A drawing that looks the same without the page's style sheets: a copy in which each element says how it looks. */
@@ -129,5 +132,6 @@ export async function rasterized(drawing: string): Promise<Blob> {
   canvas.height = image.height * PIXELS_EACH;
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve, reject) =>
-    canvas.toBlob(blob => (blob ? resolve(blob) : reject(new Error("this browser could not make a PNG"))), "image/png"));
+    canvas.toBlob(
+      blob => (blob ? resolve(blob) : reject(new Error("this browser could not make a PNG"))), "image/png"));
 }

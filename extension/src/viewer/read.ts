@@ -13,19 +13,23 @@ const MOST_TOLD = 5;
  * nothing can be shown. */
 export function readRecord(value: unknown): RecordData {
   const [record, damage] = fitting<RecordData>(value, "record", "compiles", VERSION, kinds.RecordData);
-  return damage ? { ...record, notes: [...(record.notes ?? []), `Parts of this record are damaged: ${damage}.`] } : record;
+  return damage
+    ? { ...record, notes: [...(record.notes ?? []), `Parts of this record are damaged: ${damage}.`] } : record;
 }
 
 /** What of a value is of the right kinds, and in words what is not; `list` is a field that tells such data from other.
  * Throws an Error that says why nothing can be shown. */
-export function fitting<T>(value: unknown, what: string, list: string, version: number, check: Check): readonly [fits: T, damage: string] {
+export function fitting<T>(value: unknown, what: string, list: string, version: number,
+    check: Check): readonly [fits: T, damage: string] {
   if (value === null || typeof value !== "object" || !("version" in value) || !(list in value)) {
     throw new Error(`It is not a ${what} of torch-explorer: it has no version or no ${list}.`);
   }
   const found = value.version;
   if (typeof found === "number" && found !== version) {
-    const [age, hint] = found > version ? ["a newer", "Update torch-explorer to open it."] : ["an older", "Run the program again to make a new one."];
-    throw new Error(`It was made by ${age} torch-explorer (${what} version ${found}; this viewer reads ${version}). ${hint}`);
+    const [age, hint] = found > version
+      ? ["a newer", "Update torch-explorer to open it."] : ["an older", "Run the program again to make a new one."];
+    throw new Error(
+      `It was made by ${age} torch-explorer (${what} version ${found}; this viewer reads ${version}). ${hint}`);
   }
   const misfits: Misfit[] = [];
   const fits = check(value, misfits) as T | undefined;

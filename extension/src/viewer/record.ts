@@ -156,7 +156,8 @@ export type ValueData = readonly [text: string, step?: number, items?: readonly 
  * 
  * The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
  * `kept` values of the stack stay, `pushed` (indices of values) come on top; `locals` were bound since (-1 unbinds).
- * `nodes` is how many nodes the graph had, placeholders not counted; some may be dropped later, as nothing uses them. */
+ * `nodes` is how many nodes the graph had, placeholders not counted; some may be dropped later, as nothing uses them.
+ */
 export type StepData = readonly [instruction: string, activation: number, nodes: number, kept?: number, pushed?:
   readonly number[], locals?: { readonly [key: string]: number }];
 
@@ -276,7 +277,8 @@ export interface HalfData {
 /** One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and
  * the backward graph, where it cut one in two.
  * 
- * `same_as` is the id of the earlier stage whose artifact this one left as it was; `body` and `graph` are then absent. */
+ * `same_as` is the id of the earlier stage whose artifact this one left as it was; `body` and `graph` are then absent.
+ */
 export interface StageData {
   readonly id: string; readonly name: string; readonly started: number; readonly seconds: number;
   readonly depth: number; readonly half?: string; readonly body?: TextData | null; readonly graph?: GraphData | null;

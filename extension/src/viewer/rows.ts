@@ -9,7 +9,8 @@ type Linking = Pick<Model, "links" | "palette" | "files">;
 
 /** The rows of a text of a compile: what each line is about, its source line's color, and why it has none (said once
  * for a run of lines of the same reason). */
-export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking, numbered = false): TextRow[] {
+export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking,
+    numbered = false): TextRow[] {
   let lastNote: string | undefined;
   return (text?.lines ?? []).map((line, n) => {
     const row = rowOf(line, compile, model, numbered ? String(n + 1) : undefined);
@@ -19,7 +20,8 @@ export function rowsOf(text: TextData | null | undefined, compile: CompileData, 
   });
 }
 
-function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linking, number: string | undefined): TextRow {
+function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linking,
+    number: string | undefined): TextRow {
   const text = model.files.value.inLine(line);
   const causes = (origins ?? []).map(origin => key(compile.id, origin));
   const own = id ? key(compile.id, id) : null;
@@ -30,5 +32,6 @@ function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linki
   const links = model.links.value;
   const reasons = new Set((own ? [own] : causes).flatMap(each => links.synthetic(each)));
   const direct = (origins ?? []).some(isSourceLine);
-  return { text, stands, color, number, note: reasons.size && !direct ? `no source line: ${[...reasons].join(", ")}` : undefined };
+  return { text, stands, color, number,
+    note: reasons.size && !direct ? `no source line: ${[...reasons].join(", ")}` : undefined };
 }

@@ -15,7 +15,8 @@ const KINDS: { readonly [kind in Export["kind"]]: readonly [mime: string, called
 };
 
 /** The first message that `is` what answers. Once: what another page asks for comes here too. */
-function answered<Message extends ToPage>(live: Live, asked: ToKernel, is: (message: ToPage) => message is Message): Promise<Message> {
+function answered<Message extends ToPage>(live: Live, asked: ToKernel,
+    is: (message: ToPage) => message is Message): Promise<Message> {
   return new Promise(done => {
     const leave = live.listen(message => {
       if (!is(message)) return;
@@ -36,7 +37,8 @@ export async function kept(live: Live): Promise<Blob> {
 export async function made({ live }: Host, python: string, what: string, compile = "", id = ""): Promise<string> {
   if (!live.value) throw new Error(`No Jupyter kernel is attached. In Python: record.${python}`);
   const run = [what, compile, id].join();
-  const { text = "", error } = await answered(live.value, { type: "make", run, what, compile, id }, (message): message is Made => message.type === "made" && message.run === run);
+  const { text = "", error } = await answered(live.value, { type: "make", run, what, compile, id },
+    (message): message is Made => message.type === "made" && message.run === run);
   if (error) throw new Error(error);
   return text;
 }
@@ -49,13 +51,17 @@ export function program(host: Host, name: string, compile: string, id: string): 
 export function Saving(root: HTMLElement, host: Host) {
   const saveOne = ({ name, kind, make }: Export) => save(`${name}.${kind}`, KINDS[kind][0], make);
 
-  function whole(record: { readonly title: string; readonly cut?: boolean }, what = "record", suffix = "explore.json"): MenuItem[] {
+  function whole(record: { readonly title: string; readonly cut?: boolean }, what = "record",
+      suffix = "explore.json"): MenuItem[] {
     const name = fileName(record.title);
     const { report } = host;
     const live = record.cut ? host.live.value : null;
     return [
-      ...(live ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`, run: () => save(`${name}.${suffix}.gz`, "application/gzip", () => kept(live)) }] : []),
-      { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`, run: () => host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
+      ...(live
+        ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`,
+          run: () => save(`${name}.${suffix}.gz`, "application/gzip", () => kept(live)) }] : []),
+      { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`,
+        run: () => host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
       {
         label: record.cut ? "One page, shortened (.html)" : "Everything as one page (.html)",
         unavailable: report ? undefined : `It cannot be made here; use to_html("FILE.html") of the ${what} in Python`,
@@ -71,7 +77,8 @@ export function Saving(root: HTMLElement, host: Host) {
   function save(name: string, mime: string, make: () => Promise<string | Blob>): void {
     void make().then(
       contents => host.download(name, mime, contents),
-      (error: unknown) => openDialog(root, `${name} could not be made`, false, h("p", error instanceof Error ? error.message : String(error))),
+      (error: unknown) => openDialog(
+        root, `${name} could not be made`, false, h("p", error instanceof Error ? error.message : String(error))),
     );
   }
 

@@ -43,7 +43,8 @@ export function Search(record: RecordData) {
     const first = words[0] ?? "";
     const rank = (entry: SearchEntry) => (entry.label.toLowerCase().startsWith(first) ? 0 : 1);
     return [...groups].map(([name, found]) => {
-      const ranked = found.map((entry, n) => [rank(entry), n, entry] as const).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      const ranked =
+        found.map((entry, n) => [rank(entry), n, entry] as const).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
       return { name, found: found.length, entries: ranked.slice(0, most).map(([, , entry]) => entry) };
     });
   }
@@ -60,12 +61,14 @@ export function* entriesOf(record: RecordData): Iterable<SearchEntry> {
     for (const [n, line] of text.split("\n").entries()) {
       if (!line.trim()) continue;
       const number = first_line + n;
-      yield { group: "Source", pane: "source", what: `|${file}:${number}`, label: line.trim(), detail: files.place(file, number) };
+      yield { group: "Source", pane: "source", what: `|${file}:${number}`, label: line.trim(),
+        detail: files.place(file, number) };
     }
   }
   for (const compile of record.compiles) yield* ofCompile(compile);
   for (const reason of record.reasons ?? []) {
-    yield { group: "Reasons", pane: "", what: reason.code, label: reason.title, detail: reason.code, sought: `${reason.title} ${reason.code} ${reason.meaning}` };
+    yield { group: "Reasons", pane: "", what: reason.code, label: reason.title, detail: reason.code,
+      sought: `${reason.title} ${reason.code} ${reason.meaning}` };
   }
 }
 
@@ -75,7 +78,8 @@ function* ofCompile(compile: CompileData): Iterable<SearchEntry> {
   const fresh = (id: string) => !seen.has(id) && seen.add(id);
   for (const code of compile.codes ?? []) {
     for (const { id, op, arg } of code.instructions) {
-      if (fresh(id)) yield { group: "Instructions", pane: "bytecode", what: at(id), label: `${op} ${arg}`.trim(), detail: `${code.name} (${code.role}) ${id}` };
+      if (fresh(id)) yield { group: "Instructions", pane: "bytecode", what: at(id), label: `${op} ${arg}`.trim(),
+        detail: `${code.name} (${code.role}) ${id}` };
     }
   }
   for (const each of compile.guards ?? []) {
@@ -83,7 +87,8 @@ function* ofCompile(compile: CompileData): Iterable<SearchEntry> {
   }
   for (const { why, instruction } of compile.breaks ?? []) {
     const detail = why.detail ?? "";
-    yield { group: "Breaks", pane: "breaks", what: at(instruction), label: why.title, detail, sought: `${why.title} ${detail} ${why.code}` };
+    yield { group: "Breaks", pane: "breaks", what: at(instruction), label: why.title, detail,
+      sought: `${why.title} ${detail} ${why.code}` };
   }
   for (const stage of compile.stages ?? []) {
     for (const graph of [stage.graph, ...(stage.halves ?? [])]) {
@@ -100,15 +105,19 @@ function* ofCompile(compile: CompileData): Iterable<SearchEntry> {
   for (const half of compile.halves ?? []) {
     const where = phrase([compile.id, halfName(compile, half.name)], " ");
     for (const each of half.operations ?? []) {
-      yield { group: "Operations", pane: "schedule", what: at(each.id), label: `${each.id}: ${each.target || each.kind}`, detail: where };
+      yield { group: "Operations", pane: "schedule", what: at(each.id),
+        label: `${each.id}: ${each.target || each.kind}`, detail: where };
     }
     for (const each of half.buffers ?? []) {
-      yield { group: "Buffers", pane: "memory", what: at(each.name), label: each.name, detail: `${each.type} ${each.kind} ${where}`, sought: `${each.name} ${each.type}` };
+      yield { group: "Buffers", pane: "memory", what: at(each.name), label: each.name,
+        detail: `${each.type} ${each.kind} ${where}`, sought: `${each.name} ${each.type}` };
     }
     for (const each of half.kernels ?? []) {
-      yield { group: "Kernels", pane: "code", what: at(each.id), label: `${each.id} ${each.function}`, detail: `${each.language} ${where}` };
+      yield { group: "Kernels", pane: "code", what: at(each.id), label: `${each.id} ${each.function}`,
+        detail: `${each.language} ${where}` };
       yield* generated(compile, each.source, `${each.function} ${where}`);
-      for (const [kind, text] of Object.entries(each.lowered ?? {})) yield* generated(compile, text, `${kind} of ${each.function} ${where}`);
+      for (const [kind, text] of Object.entries(each.lowered ?? {}))
+        yield* generated(compile, text, `${kind} of ${each.function} ${where}`);
     }
     yield* generated(compile, half.wrapper, `wrapper ${where}`);
   }
@@ -116,6 +125,7 @@ function* ofCompile(compile: CompileData): Iterable<SearchEntry> {
 
 function* generated(compile: CompileData, text: TextData | null | undefined, where: string): Iterable<SearchEntry> {
   for (const [line, id] of text?.lines ?? []) {
-    if (id && line.trim()) yield { group: "Generated lines", pane: "code", what: key(compile.id, id), label: line.trim(), detail: where };
+    if (id && line.trim())
+      yield { group: "Generated lines", pane: "code", what: key(compile.id, id), label: line.trim(), detail: where };
   }
 }

@@ -15,7 +15,8 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
   const dispose = () => unwatch();
   const input = h("input.ex-search", {
     type: "search", placeholder: "Search all panes  ( / )", role: "combobox", "aria-label": "Search all panes",
-    "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
+    "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off",
+    spellcheck: "false",
   });
   const list = h("div.ex-found", { id: `${name}-found`, role: "listbox", popover: "manual", "aria-label": "Found" });
   const announced = h("span.ex-hidden", { role: "status" });
@@ -48,11 +49,13 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
       });
       const more = group.found - rows.length;
       const head = `${group.name} (${grouped(group.found)}${more > 0 ? `, first ${rows.length}` : ""})`;
-      return h("div", { role: "group", "aria-label": head }, h("div.ex-hit-head", { "aria-hidden": "true" }, head), ...rows);
+      return h("div", { role: "group", "aria-label": head }, h("div.ex-hit-head", { "aria-hidden": "true" }, head),
+        ...rows);
     });
     const total = sum(groups, group => group.found);
     announced.textContent = total === 0 ? "Nothing found" : count(total, "hit");
-    const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record contains “${query}”.`);
+    const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
+      `Nothing in this record contains “${query}”.`);
     fill(list, ...(total === 0 ? [nothing] : shown));
     shownOptions = options;
     at = -1;

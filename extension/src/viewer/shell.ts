@@ -58,7 +58,8 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     else show(entry.pane, entry.what);
   });
   const layout = new Signal(firstLayout());
-  const sized = new ResizeObserver(() => (layout.value = reflowed(layout.value, kinds.map(kind => kind.id), root.clientWidth)));
+  const sized =
+    new ResizeObserver(() => (layout.value = reflowed(layout.value, kinds.map(kind => kind.id), root.clientWidth)));
   sized.observe(root);
   const header = h("header.ex-header");
   const strip = h("div");
@@ -83,15 +84,19 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     model.record.watch(record => head(header, record)),
     model.record.watch(choose),
     // There is nothing to show of what compiled nothing; a record that grows says nothing yet.
-    new Derived([model.record], () => !model.record.value.compiles.length && !!model.record.value.glance?.length).watch(folded),
-    new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => fill(strip, glance(model.record.value.glance ?? [], part => lead(part)))),
+    new Derived([model.record], () => !model.record.value.compiles.length && !!model.record.value.glance?.length)
+      .watch(folded),
+    new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? []))
+      .watch(() => fill(strip, glance(model.record.value.glance ?? [], part => lead(part)))),
     compileId.watch(chooseStage),
     host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-    () => sized.disconnect(), () => follower.end(), () => edits.end(), () => status.dispose(), () => trail.dispose(), () => stages.dispose(), () => search.dispose(), () => grid.dispose(),
+    () => sized.disconnect(), () => follower.end(), () => edits.end(), () => status.dispose(), () => trail.dispose(),
+    () => stages.dispose(), () => search.dispose(), () => grid.dispose(),
   );
   const pressed = (event: KeyboardEvent) => keyed(event);
   const touched = (event: Event) => {
-    const panel = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-panel], [data-tab]") : null;
+    const panel =
+      event.target instanceof Element ? event.target.closest<HTMLElement>("[data-panel], [data-tab]") : null;
     if (panel) lastPane = kindOf(panel.dataset.panel ?? panel.dataset.tab ?? "");
   };
   disposers.push(on(root, "keydown", pressed), on(root, "focusin", touched), on(root, "click", touched));
@@ -116,19 +121,23 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     if (what !== null) pane?.reveal(what);
   }
 
-  /** What is looked at: "#PANE/COMPILE/STAGE/ELEMENT/CREATED", as `open` takes it and Record.link of Python makes it. */
+  /** What is looked at: "#PANE/COMPILE/STAGE/ELEMENT/CREATED", as `open` takes it and Record.link of Python makes
+   * it. */
   function address(): string {
     const pinned = selection.pinned.value;
     const { walk, choice } = front() ?? {};
-    const id = walk && walk.at >= 0 ? phrase([choice?.looked.value?.half.name, `step${walk.at}`], ".") : pinned ? parts(pinned).id : "";
-    return `#${[lastPane, compileId.value, stageId.value, id, model.record.value.created].map(encodeURIComponent).join("/")}`;
+    const id = walk && walk.at >= 0
+      ? phrase([choice?.looked.value?.half.name, `step${walk.at}`], ".") : pinned ? parts(pinned).id : "";
+    const named = [lastPane, compileId.value, stageId.value, id, model.record.value.created];
+    return `#${named.map(encodeURIComponent).join("/")}`;
   }
 
-  /** Opens an address of this record, or of whatever record is shown ("#PANE"), and says whether it is one; what it names
-   * and is not there stays as it was. */
+  /** Opens an address of this record, or of whatever record is shown ("#PANE"), and says whether it is one; what it
+   * names and is not there stays as it was. */
   function open(address: string): boolean {
     const own = model.record.value.created;
-    const [pane = "", compile = "", stage = "", id = "", created = own] = address.replace(/^#/, "").split("/").map(decoded);
+    const [pane = "", compile = "", stage = "", id = "", created = own] =
+      address.replace(/^#/, "").split("/").map(decoded);
     if (created !== own) return false;
     if (model.compile(compile)) compileId.value = compile;
     const [, half, step] = /^(?:(.+)\.)?step(\d+)$/.exec(id) ?? [];
@@ -161,8 +170,10 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   /** What is asked in a pane beside what it draws, as Python answers it. */
   function answers(kind: PaneKind): HTMLElement {
     const element = h("div.ex-answers");
-    const answersKey = new Derived([model.record], () => JSON.stringify(model.record.value.answers?.filter(each => each.pane === kind.id) ?? []));
-    disposers.push(answersKey.watch(() => fill(element, ...(JSON.parse(answersKey.value) as AnswerData[]).map(({ title, lines }) =>
+    const answersKey = new Derived([model.record],
+      () => JSON.stringify(model.record.value.answers?.filter(each => each.pane === kind.id) ?? []));
+    disposers.push(
+      answersKey.watch(() => fill(element, ...(JSON.parse(answersKey.value) as AnswerData[]).map(({ title, lines }) =>
       h("details", h("summary", title), h("pre", { tabindex: 0 }, ...lines.map(line => h("div", line))))))));
     return element;
   }
@@ -175,12 +186,15 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     }) as unknown as Signal<T>;
   }
 
-  /** Keeps to a compile that there is, and that somebody chose; else the first that has a graph, which may come later. */
+  /** Keeps to a compile that there is, and that somebody chose; else the first that has a graph, which may come
+   * later. */
   function choose(): void {
     const compiles = model.record.value.compiles;
     const chosen = compileId.value;
-    const first = compiles.find(each => each.stages?.some(stage => stage.graph?.nodes.some(node => node.op.startsWith("call"))));
-    if (!model.compile(chosen) || (first && chosen === unchosen)) compileId.value = unchosen = (first ?? compiles[0])?.id ?? "";
+    const first =
+      compiles.find(each => each.stages?.some(stage => stage.graph?.nodes.some(node => node.op.startsWith("call"))));
+    if (!model.compile(chosen) || (first && chosen === unchosen))
+      compileId.value = unchosen = (first ?? compiles[0])?.id ?? "";
     chooseStage();
   }
 
@@ -256,10 +270,12 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   }
 
   function keyed(event: KeyboardEvent): void {
-    const typing = event.target instanceof HTMLElement && event.target.matches("input:not([type=range]), textarea, select, [contenteditable=true]");
+    const typing = event.target instanceof HTMLElement
+      && event.target.matches("input:not([type=range]), textarea, select, [contenteditable=true]");
     const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
     if (event.key === "F6") cycle(event.shiftKey ? -1 : 1);
-    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(event.key === "ArrowDown" ? 1 : -1);
+    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp"))
+      walk(event.key === "ArrowDown" ? 1 : -1);
     else if (typing || !plain || event.defaultPrevented) return;
     else if (event.key === "/") search.focus();
     else if (event.key === "?") help();

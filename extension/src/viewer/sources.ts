@@ -28,37 +28,49 @@ export interface Stretch {
 export const isLibrary = (file: string): boolean => LIBRARY.test(file);
 
 /** The user's own source before libraries', each in the order in which functions were first called. */
-export function stretchesOf({ sources, compiles = [] }: Pick<RecordData, "sources"> & Partial<Pick<RecordData, "compiles">>): Stretch[] {
+export function stretchesOf({ sources,
+    compiles = [] }: Pick<RecordData, "sources"> & Partial<Pick<RecordData, "compiles">>): Stretch[] {
   const names = FileNames(sources);
   const functions = functionsOf(compiles);
   const found = sources.flatMap(({ file, first_line: start, text }) => {
     const lines = text.replace(/\n$/, "").split("\n");
     const own = functions.filter(each => each.file === file);
-    const outer = own.filter(each => each.line > start && each.line < start + lines.length && !own.some(other => other.line < each.line && each.line <= other.last));
+    const outer =
+      own.filter(each => each.line > start && each.line < start + lines.length
+        && !own.some(other => other.line < each.line && each.line <= other.last));
     const cuts = [start, ...outer.map(each => each.line).sort((one, other) => one - other)];
     return cuts.map((first, n) => {
       const next = cuts[n + 1];
-      const rank = functions.findIndex(each => each.file === file && each.line < (next ?? start + lines.length) && each.last >= first);
+      const rank = functions.findIndex(
+        each => each.file === file && each.line < (next ?? start + lines.length) && each.last >= first);
       const end = next === undefined ? undefined : Math.min(next, (functions[rank]?.last ?? next) + 1) - start;
-      const stretch = { file, name: names.of(file), library: isLibrary(file), function: functions[rank]?.name ?? "", first, lines: lines.slice(first - start, end) };
+      const stretch = { file, name: names.of(file), library: isLibrary(file), function: functions[rank]?.name ?? "",
+        first, lines: lines.slice(first - start, end) };
       return { stretch, rank: rank < 0 ? Infinity : rank };
     });
   });
-  const order = found.sort((one, other) => Number(one.stretch.library) - Number(other.stretch.library) || (one.rank === other.rank ? one.stretch.first - other.stretch.first : one.rank - other.rank));
+  const order =
+    found.sort((one, other) => Number(one.stretch.library) - Number(other.stretch.library)
+      || (one.rank === other.rank ? one.stretch.first - other.stretch.first : one.rank - other.rank));
   return order.map(each => each.stretch);
 }
 
 /** Functions in the order in which they were first called, with the last line that is known of each. */
-function functionsOf(compiles: readonly CompileData[]): { readonly name: string; readonly file: string; readonly line: number; last: number }[] {
-  const found = new Map<string, { readonly name: string; readonly file: string; readonly line: number; last: number }>();
+function functionsOf(compiles: readonly CompileData[]): { readonly name: string; readonly file: string;
+readonly line: number; last: number }[] {
+  const found =
+    new Map<string, { readonly name: string; readonly file: string; readonly line: number; last: number }>();
   for (const { name, file, line, instructions } of compiles.flatMap(each => each.codes ?? [])) {
-    const known = entry(found, `${file}:${line}`, () => ({ name: name.replace(/^.*<locals>\./, ""), file, line, last: line }));
-    for (const { span } of instructions) if (span?.file === file && span.end_line > known.last) known.last = span.end_line;
+    const known =
+      entry(found, `${file}:${line}`, () => ({ name: name.replace(/^.*<locals>\./, ""), file, line, last: line }));
+    for (const { span } of instructions) if (span?.file === file && span.end_line > known.last)
+      known.last = span.end_line;
   }
   return [...found.values()];
 }
 
-/** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */
+/** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook
+ * does. */
 export function FileNames(sources: readonly Pick<SourceData, "file" | "name">[]) {
   const names = new Map<string, string>();
   /** What Python calls the notebook's cells in texts, which say the last part of a path. */
@@ -126,14 +138,16 @@ export interface KernelTime {
   readonly lines: ReadonlyMap<Key, LineTime>;
 }
 
-/** Where the measured time of kernels and library calls goes. A kernel's whole time counts for each line it serves, or for
- * what stands in its place. */
-export function kernelTime(compiles: readonly CompileData[], links: Links, inPlaceOf: (line: Key) => Key = line => line): KernelTime {
+/** Where the measured time of kernels and library calls goes. A kernel's whole time counts for each line it serves,
+ * or for what stands in its place. */
+export function kernelTime(compiles: readonly CompileData[], links: Links,
+    inPlaceOf: (line: Key) => Key = line => line): KernelTime {
   const lines = new Map<Key, { alone: number; shared: number; kernels: string[] }>();
   let total = 0;
   for (const compile of compiles) {
     for (const half of compile.halves ?? []) {
-      const timed: [string, number][] = (half.kernels ?? []).flatMap(each => (each.seconds == null ? [] : [[each.id, each.seconds]]));
+      const timed: [string, number][] =
+        (half.kernels ?? []).flatMap(each => (each.seconds == null ? [] : [[each.id, each.seconds]]));
       for (const [id, spent] of [...timed, ...Object.entries(half.extern_seconds ?? {})]) {
         const served = [...new Set(links.sourceLines(key(compile.id, id)).map(inPlaceOf))];
         total += spent;
@@ -142,7 +156,8 @@ export function kernelTime(compiles: readonly CompileData[], links: Links, inPla
           const found = lines.get(line) ?? { alone: 0, shared: 0, kernels: [] };
           if (served.length === 1) found.alone += spent;
           else found.shared += spent;
-          found.kernels.push(served.length === 1 ? name : `${name} (shared with ${count(served.length - 1, "other line")})`);
+          found.kernels.push(
+            served.length === 1 ? name : `${name} (shared with ${count(served.length - 1, "other line")})`);
           lines.set(line, found);
         }
       }
@@ -153,7 +168,8 @@ export function kernelTime(compiles: readonly CompileData[], links: Links, inPla
 
 /** The share of the time that a line bears: "38 %", "≤38 %" where all is shared, "20–58 %" where some is. */
 export function timeShare({ alone, shared }: LineTime, total: number): string {
-  const [least, most] = [alone, Math.min(alone + shared, total)].map(each => Math.round((100 * each) / total)) as [number, number];
+  const [least, most] =
+    [alone, Math.min(alone + shared, total)].map(each => Math.round((100 * each) / total)) as [number, number];
   if (shared === 0) return least === 0 ? "<1 %" : `${least} %`;
   if (most === 0) return "<1 %";
   if (least === most) return `${most} %`;
@@ -191,7 +207,8 @@ export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[
 /** What changed before a recompile, by the line that made the guard which then failed. */
 export function changesByLine({ history = [] }: RecordData): Map<Key, string[]> {
   const found = new Map<Key, string[]>();
-  for (const { changes = [] } of history) for (const { span, said } of changes) if (span) entry(found, `|${span.file}:${span.line}`, () => []).push(said);
+  for (const { changes = [] } of history) for (const { span, said } of changes) if (span)
+    entry(found, `|${span.file}:${span.line}`, () => []).push(said);
   return found;
 }
 

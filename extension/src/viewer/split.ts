@@ -29,7 +29,8 @@ export function Split(
   function border(at: number): HTMLElement {
     const border = h("div.ex-splitter", {
       role: "separator", tabindex: 0, "aria-orientation": orientation,
-      "aria-label": across() ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
+      "aria-label": across() ? "Border between columns" : "Border between rows", "aria-valuemin": 0,
+      "aria-valuemax": 100, "aria-valuenow": 50,
     });
     on(border, "keydown", event => {
       const by = { ArrowLeft: -STEP, ArrowUp: -STEP, ArrowRight: STEP, ArrowDown: STEP }[event.key];
@@ -57,7 +58,8 @@ export function Split(
 export type Split = ReturnType<typeof Split>;
 
 /** Parts and the borders between them, of these shares until a border is moved. */
-export function divided(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", shares: readonly number[]): readonly HTMLElement[] {
+export function divided(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical",
+    shares: readonly number[]): readonly HTMLElement[] {
   const split: Split = Split(parts, orientation, moved => split.size(moved));
   split.size(shares);
   return split.elements;

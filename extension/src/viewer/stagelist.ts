@@ -8,7 +8,8 @@ import { sum } from "./collections";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
-import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases } from "./stages";
+import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase,
+  phases } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -45,19 +46,24 @@ export function StageList(
     const stages = compile?.stages ?? [];
     const same = stages.filter(each => each.same_as).length;
     const shown = unchanged.value;
-    const toggle = button("ex-link", `${shown ? "Hide" : "Show"} ${count(same, "pass", "passes")} without effect`, () => (unchanged.value = !shown), {
+    const toggle = button("ex-link", `${shown ? "Hide" : "Show"} ${count(same, "pass", "passes")} without effect`,
+        () => (unchanged.value = !shown), {
       "aria-pressed": String(shown),
     });
-    fill(heading, h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
+    fill(heading,
+      h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`),
+      ...(same > 0 ? [toggle] : []));
     const own = ownSeconds(stages);
     const total = Math.max(sum([...own.values()], each => each), 1e-9);
-    fill(list, ...(compile ? phases(compile) : []).flatMap(phase => phaseRows(compile as CompileData, phase, total, sum(phase.stages, each => own.get(each)!))));
+    fill(list, ...(compile ? phases(compile) : [])
+      .flatMap(phase => phaseRows(compile as CompileData, phase, total, sum(phase.stages, each => own.get(each)!))));
     const running = activity.value;
     if (running?.stage && running.compile === context.compile.value) {
       list.append(h("div.ex-stage.ex-running", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
         h("span.ex-stage-name", `${running.stage} …`), h("span.ex-stage-time", "running")));
     } else if (stages.length === 0) {
-      list.append(h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, "No stage has ended yet."));
+      list.append(h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
+        "No stage has ended yet."));
     }
     mark();
   }
@@ -70,10 +76,12 @@ export function StageList(
     const failed = stages.some(each => each.error);
     const row = h(
       "div", {
-        role: "option", "aria-selected": "false", class: `ex-stage ex-phase${failed ? " ex-failed" : ""}`, title: stages.map(each => each.name).join(", "),
+        role: "option", "aria-selected": "false", class: `ex-stage ex-phase${failed ? " ex-failed" : ""}`,
+        title: stages.map(each => each.name).join(", "),
         style: `--ex-part: ${((100 * took) / total).toFixed(1)}%`, onclick: () => first && select(first, true),
       },
-      h("span.ex-stage-name", name, " ", h("span.ex-stage-note", failed ? "✗ failed" : made)), h("span.ex-stage-time", seconds(took)),
+      h("span.ex-stage-name", name, " ", h("span.ex-stage-note", failed ? "✗ failed" : made)),
+      h("span.ex-stage-time", seconds(took)),
     );
     return [row, ...(open ? kept(phase).map(stage => option(compile, stage, total)) : [])];
   }
@@ -85,8 +93,10 @@ export function StageList(
     if (stage.error) notes.push("✗ failed");
     else if (stage.same_as) notes.push("= unchanged");
     else if (change) notes.push(`+${change.added} −${change.removed}${change.altered ? ` ~${change.altered}` : ""}`);
-    const changeText = change && !stage.same_as ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
-    const style = `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${1.25 + stage.depth * 0.75}rem`;
+    const changeText = change && !stage.same_as
+      ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
+    const style =
+      `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${1.25 + stage.depth * 0.75}rem`;
     return h(
       "div", {
         role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
@@ -124,7 +134,8 @@ export function StageList(
     const stages = walked();
     const at = stages.findIndex(each => each.id === context.stage.value);
     const to = {
-      ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: stages.length - 1, Enter: at,
+      ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: stages.length - 1,
+      Enter: at,
     }[event.key];
     if (to === undefined) return;
     taken(event);
@@ -138,9 +149,11 @@ export function StageList(
     const chosen = compile.id === context.compile.value;
     const item = (text: string, extra: string, run: () => void, selected: boolean, style: string) =>
       h("div", {
-        role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected), tabindex: selected ? 0 : -1,
+        role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected),
+        tabindex: selected ? 0 : -1,
         "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
-        style: `padding-left: ${Math.min(level, DEEPEST) * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "), onclick: run,
+        style: `padding-left: ${Math.min(level, DEEPEST) * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "),
+        onclick: run,
       }, h("span", text), h("span.ex-stage-note", extra));
     const open = () => (context.compile.value = compile.id);
     const breakItems = breaks.map(title =>
@@ -152,10 +165,12 @@ export function StageList(
       }, false, "ex-break"));
     const served = context.model.record.value.history?.find(row => row.made?.includes(compile.id));
     const recompiled = relation === "recompile" ? `↻ ${served?.changes?.[0]?.said ?? "a guard failed"}` : "";
-    const state = compile.raises ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
+    const state = compile.raises
+      ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
-      item(compile.title === OUTSIDE ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
+      item(compile.title === OUTSIDE
+        ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
       ...branch.children.flatMap(child => branchRows(child, level + 1)),
     ];
   }

@@ -72,7 +72,8 @@ export function fittingPane(stage: StageData): string {
 /** What a compile does, in the order in which it does it, and which stages are part of it. */
 export const PHASES: readonly (readonly [name: string, stages: RegExp])[] = [
   ["Python", /^decode/], ["Graph", /^(capture|dynamo)/], ["Autograd", /^(trace|joint|partition)/],
-  ["Loops", /^(lower|dependencies|inductor|post-grad)/], ["Fusion", /^(schedule|fuse|separate|order|plan memory)/], ["Code", /^(generate|build|rejoin|link|verify)/],
+  ["Loops", /^(lower|dependencies|inductor|post-grad)/], ["Fusion", /^(schedule|fuse|separate|order|plan memory)/],
+  ["Code", /^(generate|build|rejoin|link|verify)/],
 ];
 
 export interface Phase {
@@ -86,8 +87,10 @@ export interface Phase {
 export function ownSeconds(stages: readonly StageData[]): Map<StageData, number> {
   const own = new Map(stages.map(each => [each, each.seconds]));
   for (const stage of stages) {
-    const around = stages.filter(each => each.depth < stage.depth && each.started <= stage.started && stage.started < each.started + each.seconds);
-    const inner = around.reduce<StageData | null>((found, each) => (found && found.depth > each.depth ? found : each), null);
+    const around = stages.filter(
+      each => each.depth < stage.depth && each.started <= stage.started && stage.started < each.started + each.seconds);
+    const inner = around.reduce<StageData | null>((found, each) => (found && found.depth > each.depth ? found : each),
+      null);
     if (inner) own.set(inner, Math.max(0, own.get(inner)! - stage.seconds));
   }
   return own;
@@ -101,14 +104,16 @@ export function phases(compile: CompileData): Phase[] {
     now = PHASES.find(([, stages]) => stages.test(stage.name))?.[0] ?? now;
     found.get(now)!.push(stage);
   }
-  return [...found].filter(([, stages]) => stages.length > 0).map(([name, stages]) => ({ name, stages, made: madeIn(compile, name, stages) }));
+  return [...found].filter(([, stages]) => stages.length > 0)
+    .map(([name, stages]) => ({ name, stages, made: madeIn(compile, name, stages) }));
 }
 
 /** What runs an operator, a method or a module; not what takes a result out of a tuple of several. */
 export function callsIn(graph: GraphData | null | undefined): readonly NodeData[] {
   const nodes = graph?.nodes ?? [];
   const several = new Set(nodes.filter(node => node.type.startsWith("(")).map(node => node.id));
-  return nodes.filter(node => node.op.startsWith("call") && !(node.target === "operator.getitem" && node.inputs.some(id => several.has(id))));
+  return nodes.filter(node => node.op.startsWith("call")
+    && !(node.target === "operator.getitem" && node.inputs.some(id => several.has(id))));
 }
 
 function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: readonly StageData[]): string {
@@ -121,7 +126,9 @@ function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: read
     Loops: [sum(halves, half => half.operations?.length ?? 0), "operation"],
     Code: [kernels, "kernel"],
   }[phase] as [number, string] | undefined ?? [0, ""];
-  if (phase === "Fusion") return phrase([kernels && count(kernels, "kernel"), items.length > kernels && count(items.length - kernels, "call")], " + ");
+  if (phase === "Fusion")
+    return phrase(
+      [kernels && count(kernels, "kernel"), items.length > kernels && count(items.length - kernels, "call")], " + ");
   return of ? count(of, one) : "";
 }
 
@@ -192,7 +199,8 @@ function continued(compiles: readonly CompileData[]): Map<string, CompileData[]>
 
 function breaksInto(from: CompileData, to: CompileData): string[] {
   const name = to.title;
-  return (from.breaks ?? []).filter(each => (each.continuation ?? "").split(", ").includes(name)).map(each => each.why.title);
+  return (from.breaks ?? []).filter(each => (each.continuation ?? "").split(", ").includes(name))
+    .map(each => each.why.title);
 }
 
 /** Why a compile has none of what a pane shows. */
@@ -202,7 +210,8 @@ export function whyNone(what: string, compile: CompileData | undefined): string 
     : failed ? `the stage “${failed.name}” failed: ${failed.error}`
     : compile.error ? `the compile failed (${compile.error.split("\n", 1)[0]}); Breaks has the whole message`
     : compile.fallback ? `this runs eagerly: ${compile.fallback.title}`
-    : compile.stages?.some(({ graph }) => graph?.nodes.some(each => each.op.startsWith("call"))) ? "it is not in this record"
+    : compile.stages?.some(({ graph }) => graph?.nodes.some(each => each.op.startsWith("call")))
+      ? "it is not in this record"
     : compile.breaks?.length ? "the graph breaks before there is anything to compile; Breaks says where"
     : "nothing here runs tensor operations, or it is still being compiled";
   return `There is no ${what}: ${why}.`;

@@ -12,8 +12,10 @@ import { openedRecord } from "./read";
 const TICK = 100;
 const SIGNS = { failed: "✗", warned: "⚠", told: "ℹ" } as const;
 
-export function notice(kind: keyof typeof SIGNS, title: string, text: string, ...more: readonly HTMLElement[]): HTMLElement {
-  return h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", `${SIGNS[kind]} ${title}`), h("span", text), ...more);
+export function notice(kind: keyof typeof SIGNS, title: string, text: string,
+    ...more: readonly HTMLElement[]): HTMLElement {
+  return h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", `${SIGNS[kind]} ${title}`),
+    h("span", text), ...more);
 }
 
 /** A record's notes. */
@@ -41,8 +43,10 @@ export function Status(context: Context, follower: KernelUpdates) {
     if (!activity) return;
     const elapsed = h("span.ex-elapsed");
     const live = context.host.live.value;
-    const stop = live && button("ex-button", "Stop", () => (follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
-    fill(activityBox, h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
+    const stop = live && button("ex-button", "Stop",
+      () => (follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
+    fill(activityBox, h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed,
+      ...(stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
     timer = setInterval(tick, TICK);
@@ -54,21 +58,28 @@ export function Status(context: Context, follower: KernelUpdates) {
     const rows: HTMLElement[] = [];
     const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
     const ended = follower.ended.value?.error;
-    if (ended) add("failed", `It did not finish: ${ended}`, "What was recorded is shown. Run the cell again for the rest.");
+    if (ended)
+      add("failed", `It did not finish: ${ended}`, "What was recorded is shown. Run the cell again for the rest.");
     const failed = compile?.stages?.find(each => each.error);
     const errorShown = record.glance?.some(each => each.what === "error" && each.compile === compile?.id);
-    if (compile?.error && !errorShown) add("failed", `The compile of ${compile.called || compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
+    if (compile?.error && !errorShown)
+      add("failed", `The compile of ${compile.called || compile.title} ${compile.raises ? "raises" : "failed"}.`,
+        compile.error.split("\n", 1)[0] ?? "");
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {
       const link = button("ex-link", "Why, and what to do", () => context.reason(fallback.code));
-      add("warned", "This graph runs eagerly: the compiled code is not used.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
+      add("warned", "This graph runs eagerly: the compiled code is not used.",
+        `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
     const live = record.cut && context.host.live.value;
-    const load = () => void kept(live as Live).then(openedRecord).then(whole => (context.model.record.value = whole), (error: unknown) => {
-      noticeBox.append(notice("failed", "The rest could not be loaded:", error instanceof Error ? error.message : String(error)));
+    const load = () => void kept(live as Live).then(openedRecord).then(whole => (context.model.record.value = whole),
+      (error: unknown) => {
+      noticeBox.append(
+        notice("failed", "The rest could not be loaded:", error instanceof Error ? error.message : String(error)));
     });
-    fill(noticeBox, ...rows, ...(live ? [button("ex-action", "Load all of this record from the kernel", load)] : []), ...notesOf(record));
+    fill(noticeBox, ...rows, ...(live ? [button("ex-action", "Load all of this record from the kernel", load)] : []),
+      ...notesOf(record));
   }
 
   return { element, dispose };

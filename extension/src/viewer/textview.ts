@@ -58,29 +58,35 @@ const NEAR = { y: "center", yMargin: 1 } as const;
 const IF_UNSEEN = { y: "center", yMargin: 0 } as const;
 const TOP = { y: "center", yMargin: -1 } as const;
 
-/** Scrolls the text alone. Reads when the editor measures: read at once, the page would be laid out once for each text. */
-function near(view: EditorView, { head }: { readonly head: number }, { y, yMargin }: { readonly y: string; readonly yMargin: number }): boolean {
+/** Scrolls the text alone. Reads when the editor measures: read at once, the page would be laid out once for each
+ * text. */
+function near(view: EditorView, { head }: { readonly head: number },
+    { y, yMargin }: { readonly y: string; readonly yMargin: number }): boolean {
   if (y !== "center") return false;
   const { top, bottom } = view.lineBlockAt(head);
   const { scrollTop, clientHeight } = view.scrollDOM;
   const third = clientHeight / 3;
   if (!yMargin && top >= scrollTop && bottom <= scrollTop + clientHeight) return true;
-  view.scrollDOM.scrollTo(0, yMargin < 0 ? 0 : Math.min(Math.max(scrollTop, bottom + third - clientHeight), top - third));
+  view.scrollDOM.scrollTo(0,
+    yMargin < 0 ? 0 : Math.min(Math.max(scrollTop, bottom + third - clientHeight), top - third));
   return true;
 }
 
 /** A row as one line of the text: a record may hold ends of lines within its lines, and lines without an end. */
 function inOneLine(row: TextRow): TextRow {
-  const cut = row.text.length > LONGEST ? `${row.text.slice(0, LONGEST)} … ${row.text.length - LONGEST} characters more` : row.text;
+  const cut = row.text.length > LONGEST
+    ? `${row.text.slice(0, LONGEST)} … ${row.text.length - LONGEST} characters more` : row.text;
   const text = /[\r\n]/.test(cut) ? cut.replace(/\r\n?|\n/g, "⏎") : cut;
   return text === row.text ? row : { ...row, text };
 }
 
 const EMPTY: TextRows = { rows: [], language: "text", label: "" };
 
-/** `marked`: a column of marks stands beside the numbers; called where a number is clicked, or "b" pressed on its line. */
+/** `marked`: a column of marks stands beside the numbers; called where a number is clicked, or "b" pressed on its
+ * line. */
 export function TextView(
-  into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked?: true | ((line: Key) => void),
+  into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> },
+  marked?: true | ((line: Key) => void),
 ) {
   let last: TextRows = EMPTY;
   let shown: TextRows = EMPTY;
@@ -113,7 +119,8 @@ export function TextView(
     if (given === last) return;
     last = given;
     const rows = { ...given, rows: given.rows.map(inOneLine) };
-    const sameText = rows.rows.length === shown.rows.length && rows.rows.every((row, n) => row.text === shown.rows[n]?.text);
+    const sameText = rows.rows.length === shown.rows.length
+      && rows.rows.every((row, n) => row.text === shown.rows[n]?.text);
     shown = rows;
     lines = null;
     lineStyles.clear();
@@ -124,7 +131,8 @@ export function TextView(
     } else {
       const text = rows.rows.map(row => row.text).join("\n");
       const effects = [replaced.of(null), EditorView.scrollIntoView(0, TOP)];
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects });
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 },
+        effects });
     }
     rule();
   }
@@ -133,10 +141,12 @@ export function TextView(
   function setCurrent(line: number): void {
     if (line === current) return;
     current = line;
-    view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [EditorView.scrollIntoView(position(line), NEAR)] : [])] });
+    view.dispatch(
+      { effects: [relit.of(null), ...(line >= 0 ? [EditorView.scrollIntoView(position(line), NEAR)] : [])] });
   }
 
-  /** Brings an element into view: its own line, or else the first of its chain. `gently`: not where one is seen already. */
+  /** Brings an element into view: its own line, or else the first of its chain. `gently`: not where one is seen
+   * already. */
   function reveal(what: Key, gently = false): boolean {
     const line = lineOf(what);
     if (line === undefined) return false;
@@ -150,7 +160,8 @@ export function TextView(
   }
 
   function lineOf(what: Key): number | undefined {
-    lines ??= new Map([...shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
+    lines ??= new Map(
+      [...shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
     const own = lines.get(what);
     if (own !== undefined) return own;
     const links = context.model.links.value;
@@ -179,7 +190,8 @@ export function TextView(
       read: () => {
         const chain = context.selection.chain.value;
         const seen = view.contentHeight <= view.scrollDOM.clientHeight;
-        return chain.size === 0 || seen ? [] : shown.rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
+        return chain.size === 0 || seen
+          ? [] : shown.rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
       },
       write: lit => ruler.show(lit, shown.rows.length),
     });
@@ -296,7 +308,8 @@ export function TextView(
     const builder = new RangeSetBuilder<Decoration>();
     for (const [row, n, from] of inView(view)) {
       if (row.style === "heading" || row.style === "source") continue;
-      for (const token of tokens(row.text, shown.language, inside[n])) builder.add(from + token.from, from + token.to, tokenStyle(token.kind));
+      for (const token of tokens(row.text, shown.language, inside[n]))
+        builder.add(from + token.from, from + token.to, tokenStyle(token.kind));
     }
     return builder.finish();
   }
@@ -307,8 +320,10 @@ export function TextView(
     const caret = view.hasFocus ? caretIn(view) : -1;
     for (const [row, n, from] of inView(view)) {
       const classes = [
-        "ex-row", colorClass(row.color ?? null), row.style ? `ex-row-${row.style}` : "", context.selection.look(row.stands ?? []),
-        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === current ? "ex-current" : "", n === caret ? "ex-caret" : "",
+        "ex-row", colorClass(row.color ?? null), row.style ? `ex-row-${row.style}` : "",
+        context.selection.look(row.stands ?? []),
+        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === current ? "ex-current" : "",
+        n === caret ? "ex-caret" : "",
       ];
       builder.add(from, from, lineStyle(phrase(classes, " "), row.note, row.title));
     }
@@ -347,7 +362,8 @@ function quotesOf(rows: readonly TextRow[]): string[] {
 
 const TOKENS = new Map<TokenKind, Decoration>();
 
-const tokenStyle = (kind: TokenKind): Decoration => entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
+const tokenStyle = (kind: TokenKind): Decoration =>
+  entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
 
 /** Decorations of the lines in view, made anew where they come into view or `stale` says so. */
 function painted(paint: (view: EditorView) => DecorationSet, stale: (update: ViewUpdate) => boolean): Extension {
@@ -395,7 +411,10 @@ class Marks extends GutterMarker {
   override toDOM(): Node {
     return h("span", ...this.#marks.map(({ text, title, style, share }) => {
       const made = h("span", { class: `ex-mark ${style}`, title }, text);
-      if (share !== undefined) made.style.background = `linear-gradient(to right, currentColor ${Math.max(4, 100 * share).toFixed()}%, color-mix(in srgb, currentColor 12%, transparent) 0)`;
+      if (share !== undefined)
+        made.style.background =
+          `linear-gradient(to right, currentColor ${Math.max(4, 100 * share).toFixed()}%, color-mix(in srgb, `
+            + `currentColor 12%, transparent) 0)`;
       return made;
     }));
   }

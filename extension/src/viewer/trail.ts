@@ -31,7 +31,8 @@ export function Trail(context: Context) {
     const what = hovered.value ?? pinned.value;
     const free = button("ex-link", "unpin (Esc)", () => (pinned.value = null));
     if (what === null) {
-      fill(element, h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
+      fill(element,
+        h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
       return;
     }
     const links = context.model.links.value;
@@ -49,7 +50,10 @@ export function Trail(context: Context) {
       h("span", causes),
       h("span.ex-trail-effects", effects, ...go.flatMap(each => [" ", each])),
       ...(guessed ? [h("em", `link inferred: ${guessed}`)] : []),
-      ...(pinned.value === null ? [] : [h("span.ex-trail-pin", pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `, free)]),
+      ...(pinned.value === null
+        ? []
+        : [h("span.ex-trail-pin", pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `,
+          free)]),
     );
   }
 
@@ -66,14 +70,16 @@ export function nameOf(what: Key, files: FileNames): string {
   return files.place(file, line);
 }
 
-/** "← fx.mul ← f0@5 ← make.py:9" with the nearest first, and "→ 3 ATen nodes, 12 lines"; or why there is no source line. */
+/** "← fx.mul ← f0@5 ← make.py:9" with the nearest first, and "→ 3 ATen nodes, 12 lines"; or why there is no source
+ * line. */
 export function chainInWords(links: Links, what: Key, files: FileNames): { causes: string; effects: string } {
   const causes = [...links.causes(what)].filter(each => each !== what);
   const reasons = causes.map(each => syntheticReason(parts(each).id)).filter(reason => reason !== null);
   const named = causes.filter(each => syntheticReason(parts(each).id) === null);
   const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : "";
   const originsText = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
-  const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
+  const without = reasons.length && !named.some(each => parts(each).compile === "")
+    ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
   const effects = links.became(what);
   const found = KINDS.map(() => ({ some: 0, shared: 0 }));
   for (const [each, direct] of effects) {
@@ -83,8 +89,12 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
     of.some++;
     if (!direct) of.shared++;
   }
-  const became = found.map(({ some, shared }, n) => (some ? count(some, KINDS[n]![1]) + (shared ? ` (${shared === some ? "" : `${shared} `}shared)` : "") : ""));
-  return { causes: phrase([originsText, without], "  "), effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };
+  const became =
+    found.map(
+      ({ some, shared }, n) => (some
+        ? count(some, KINDS[n]![1]) + (shared ? ` (${shared === some ? "" : `${shared} `}shared)` : "") : ""));
+  return { causes: phrase([originsText, without], "  "),
+    effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };
 }
 
 /** What people count, by its ids. */

@@ -6,7 +6,8 @@ import { own } from "./collections";
 import { count, phrase } from "./format";
 import { Signal } from "./signal";
 
-/** The moves by their keys: the next one (""), a query, "/" for the breakpoint, or a way of its own; and their names. */
+/** The moves by their keys: the next one (""), a query, "/" for the breakpoint, or a way of its own; and their
+ * names. */
 export type Moves = { readonly [letter: string]: readonly [to: string, label: string] };
 
 /** What is walked through. */
@@ -43,8 +44,10 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
   let standing = -1;
   let shown: () => void = () => undefined;
   const moves: Moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] };
-  const slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(slider.value)) });
-  const queryField = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => (kept.value = queryField.value) });
+  const slider =
+    h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(slider.value)) });
+  const queryField = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint",
+    oninput: () => (kept.value = queryField.value) });
   by.watch(look);
   const end = kept.watch(query => {
     if (queryField.value !== query) queryField.value = query;
@@ -60,7 +63,8 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
     const { key } = event;
     const letter = key.toLowerCase();
     const move = own(moves, letter);
-    if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
+    if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey
+      || (event.target as Element).matches("input[type=search],select")) return;
     if (move) by.value = move[0];
     step(key === "[" || key !== letter);
     event.preventDefault();
@@ -78,7 +82,8 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
     }));
     const labels = Object.entries(moves).flatMap(([letter, [to, label]]) => {
       const many = own(marks, to.slice(0, -1))?.length;
-      return many === 0 && to !== by.value ? [] : [[to, phrase([label, many], " "), `Go by ${label} (${letter})`] as const];
+      return many === 0 && to !== by.value
+        ? [] : [[to, phrase([label, many], " "), `Go by ${label} (${letter})`] as const];
     });
     shown();
     const made = choices("Go by", labels, by);
@@ -99,11 +104,13 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
     const found = own(marks, query.slice(0, -1)) ?? (query.trim() && lastStep >= 0 ? of.find(query) : []);
     [hits, wrong] = typeof found === "string" ? [[], found] : [found, ""];
     aria(queryField, "invalid", `${!!wrong}`);
-    const bands = Object.entries({ ...marks, ...(own(marks, query.slice(0, -1)) ? {} : { breakpoint: hits }) }).filter(([, steps]) => steps.length);
+    const bands = Object.entries({ ...marks, ...(own(marks, query.slice(0, -1)) ? {} : { breakpoint: hits }) })
+      .filter(([, steps]) => steps.length);
     map.setAttribute("viewBox", `0 0 999 ${bands.length}`);
     map.style.height = `${4 * bands.length}px`;
     fill(map, ...bands.map(([name, steps], band) => svg(
-      "path", { class: `ex-tick-${name}`, d: [...new Set(steps.map(step => `M${Math.round(999 * step / lastStep) || 0} ${band}v1`))].join("") },
+      "path", { class: `ex-tick-${name}`,
+        d: [...new Set(steps.map(step => `M${Math.round(999 * step / lastStep) || 0} ${band}v1`))].join("") },
       svg("title", `${name}: ${count(steps.length, "step")}`),
     )));
     tell();
@@ -139,7 +146,8 @@ export type Walk = ReturnType<typeof Walk>;
 
 /** Where all terms of a query hold, as `facts` tell of each step; what is wrong with it where it is none. */
 export function found<T>(query: string, facts: StepFacts<T>, steps: Iterable<T>): number[] | string {
-  const terms = [...query.matchAll(/(\w+)([:=<>])("[^"]*"|\S*)|\S+/g)].map(([word, key = Object.keys(facts)[0]!, relation = ":", given = word]) =>
+  const terms = [...query.matchAll(/(\w+)([:=<>])("[^"]*"|\S*)|\S+/g)].map(
+    ([word, key = Object.keys(facts)[0]!, relation = ":", given = word]) =>
     [key, own(facts, key), holds(relation, given.replaceAll('"', "").toLowerCase())] as const);
   const unknown = terms.find(([, of]) => !of);
   if (unknown) return `No step has ${unknown[0]}; expected one of ${Object.keys(facts).join(", ")}.`;
@@ -161,6 +169,7 @@ function holds(relation: string, wanted: string): (fact: StepFact) => boolean {
     if (relation === "<") return +fact < +wanted;
     if (relation === ">") return +fact > +wanted;
     const text = `${fact}`.trim().toLowerCase();
-    return ways.some(way => (relation === "=" || (typeof fact === "number" && way !== "") ? text === way : text.includes(way)));
+    return ways.some(
+      way => (relation === "=" || (typeof fact === "number" && way !== "") ? text === way : text.includes(way)));
   };
 }

@@ -20,8 +20,8 @@ export function comparable({ sources }: RecordData): FileNames {
   return FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
 }
 
-/** Of two compilers, whose texts are their own: "alike", the same operations, or "other". "renamed": the same except for names and line numbers; "idle": a pass that left its graph as it was, on both
- * sides. */
+/** Of two compilers, whose texts are their own: "alike", the same operations, or "other". "renamed": the same except
+ * for names and line numbers; "idle": a pass that left its graph as it was, on both sides. */
 export type PairState = "alike" | "other" | "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
 
 export interface StagePair {
@@ -45,7 +45,8 @@ export function compilePairs(before: RecordData, after: RecordData): CompilePair
   };
   const ids = before.compiles.map(old => take(old, other => other.id === old.id && other.title === old.title));
   const titles = before.compiles.map((old, n) => ids[n] ?? take(old, other => other.title === old.title));
-  before.compiles.forEach((old, n) => found.push(titles[n] ?? take(old, other => other.id === old.id) ?? { before: old }));
+  before.compiles.forEach(
+    (old, n) => found.push(titles[n] ?? take(old, other => other.id === old.id) ?? { before: old }));
   return [...found, ...[...left].map(each => ({ after: each }))];
 }
 
@@ -56,18 +57,22 @@ export function stagePairs({ before, after }: CompilePair, files: readonly [File
   return ids.map(id => {
     const [first, second] = [old.get(id), fresh.get(id)];
     const shown = (second ?? first) as StageData;
-    return { id, name: first && second && first.name !== second.name ? `${first.name} → ${second.name}` : shown.name, half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second, state: stateOf(before, first, after, second, files) };
+    return { id, name: first && second && first.name !== second.name ? `${first.name} → ${second.name}` : shown.name,
+      half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second,
+      state: stateOf(before, first, after, second, files) };
   });
 }
 
 /** What stock calls the stages that do the work of ours. */
-const ROLES: { readonly [name: string]: string } = { joint: "trace", schedule: "dependencies", bytecode: "decode", "rewritten bytecode": "link" };
+const ROLES: { readonly [name: string]: string } =
+  { joint: "trace", schedule: "dependencies", bytecode: "decode", "rewritten bytecode": "link" };
 
 /** Stages by what they do, so that those of two compilers stand beside each other. */
 function keyed(compile: CompileData | undefined): Map<string, StageData> {
   const found = new Map<string, StageData>();
   for (const stage of compile?.stages ?? []) {
-    const plain = phrase([own(ROLES, stage.name) ?? stage.name, halfName(compile as CompileData, stage.half ?? "").replace("inference", "")], ", ");
+    const plain = phrase([own(ROLES, stage.name) ?? stage.name,
+      halfName(compile as CompileData, stage.half ?? "").replace("inference", "")], ", ");
     let id = plain;
     for (let n = 2; found.has(id); n++) id = `${plain} #${n}`;
     found.set(id, stage);
@@ -90,11 +95,13 @@ function merged(one: readonly string[], other: readonly string[]): string[] {
   return [...found, ...other.slice(next).filter(each => !one.includes(each))];
 }
 
-function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined, [olds, news]: readonly [FileNames, FileNames]): PairState {
+function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined,
+    after: StageData | undefined, [olds, news]: readonly [FileNames, FileNames]): PairState {
   if (!old || !before) return "only after";
   if (!fresh || !after) return "only before";
   if (before.same_as && after.same_as) return "idle";
-  const [one, other] = [linesOf(old, before).map(([text]) => olds.inLine(text)), linesOf(fresh, after).map(([text]) => news.inLine(text))];
+  const [one, other] =
+    [linesOf(old, before).map(([text]) => olds.inLine(text)), linesOf(fresh, after).map(([text]) => news.inLine(text))];
   if (before.error !== after.error) return "changed";
   if (old.engine !== fresh.engine) {
     const [mine, theirs] = [called(old, before), called(fresh, after)];
@@ -122,24 +129,31 @@ function differing(one: readonly string[], other: readonly string[]): [one: stri
     if (at >= 0) left.splice(at, 1);
     return at < 0;
   });
-  const countText = (all: readonly string[], alone: readonly string[]) => `${all.length}${alone.length ? `; only here: ${alone.join(", ")}` : ""}`;
+  const countText = (all: readonly string[], alone: readonly string[]) =>
+    `${all.length}${alone.length ? `; only here: ${alone.join(", ")}` : ""}`;
   return [countText(one, only), countText(other, left), !only.length && !left.length];
 }
 
 /** What two compilers made of one function. */
 function ofEngines(old: CompileData, fresh: CompileData): ChangedFact[] {
-  const row = (name: string, of: (compile: CompileData) => readonly string[]): ChangedFact => [name, ...differing(of(old), of(fresh))].slice(0, 3) as unknown as ChangedFact;
-  const graph = (name: string) => (compile: CompileData) => called(compile, compile.stages?.find(each => (own(ROLES, each.name) ?? each.name) === name && artifact(compile, each).graph)) ?? [];
+  const row = (name: string, of: (compile: CompileData) => readonly string[]): ChangedFact =>
+    [name, ...differing(of(old), of(fresh))].slice(0, 3) as unknown as ChangedFact;
+  const graph = (name: string) => (compile: CompileData) => called(compile,
+    compile.stages?.find(each => (own(ROLES, each.name) ?? each.name) === name && artifact(compile, each).graph)) ?? [];
   const plain = (id: string) => id.replace(/^\w+\.|_\d+$/g, "");
   const groups = (kind: string) => (compile: CompileData) => (compile.halves ?? []).flatMap(half => {
     const origins = new Map(half.operations?.map(each => [each.id, each.origins]));
     return (half.schedule?.items ?? []).filter(each => (each.kind === "extern") === (kind === "extern"))
       .map(each => [...new Set(each.operations.flatMap(one => origins.get(one) ?? []).map(plain))].sort().join(" + "));
   });
-  const guarded = (compile: CompileData) => [...new Set((compile.guards ?? []).filter(each => each.source.startsWith("L[") && each.property !== "value" && each.property !== "alias")
+  const guarded = (compile: CompileData) =>
+    [...new Set(
+      (compile.guards ?? [])
+        .filter(each => each.source.startsWith("L[") && each.property !== "value" && each.property !== "alias")
     .map(each => `${each.property} ${each.source.replace(/^L\['(\w+)'\]/, "$1")}`))];
   return [
-    row("operations captured", graph("capture")), row("ATen operations", graph("trace")), row("library calls", groups("extern")),
+    row("operations captured", graph("capture")), row("ATen operations", graph("trace")),
+    row("library calls", groups("extern")),
     row("kernels, by their operations", groups("kernel")), row("guards on the program's values", guarded),
   ];
 }
@@ -156,7 +170,8 @@ export type ChangedFact = readonly [name: string, before: string, after: string]
 function ofCompiles(...pair: readonly [CompileData, CompileData]): ChangedFact[] {
   const facts: { readonly [name: string]: (of: CompileData) => string } = {
     "compiled again because": each => (each.recompiles ?? []).map(each => each.words || each.why).join("; "),
-    ...Object.fromEntries(PHASES.map(([name]) => [name, (of: CompileData) => phases(of).find(each => each.name === name)?.made ?? ""])),
+    ...Object.fromEntries(
+      PHASES.map(([name]) => [name, (of: CompileData) => phases(of).find(each => each.name === name)?.made ?? ""])),
     breaks: each => `${each.breaks?.length ?? 0}`, guards: each => `${each.guards?.length ?? 0}`,
     [PEAK]: each => peaks(each.halves), compile: each => seconds(each.seconds),
   };
@@ -165,20 +180,27 @@ function ofCompiles(...pair: readonly [CompileData, CompileData]): ChangedFact[]
 
 /** What two records amount to: the answers at a glance, then settings and numbers. `engines`: of these alone, where one
  * engine of each is compared with another. Of two compiles of one record, what each of them is. */
-export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[], pair?: CompilePair): ChangedFact[] {
+export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[],
+    pair?: CompilePair): ChangedFact[] {
   if (before === after && pair?.before && pair.after && !engines) return ofCompiles(pair.before, pair.after);
   const both = (name: string, of: (record: RecordData) => string): ChangedFact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
-  const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
+  const contestants =
+    [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
   const timed = (name: string, written: (found: SamplesData) => string) => (record: RecordData) => {
     const found = record.timing?.contestants.find(each => each.name === name);
     return found ? written(found) : "not timed";
   };
-  const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(name => before.config[name] !== after.config[name]);
-  const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
-  const parts = [before, after].map(({ glance = [] }, n) => glance.filter(each => !engines || !each.engine || each.engine === (engines[n] ?? "explorer")));
+  const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(
+    name => before.config[name] !== after.config[name]);
+  const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(
+    name => before.environment[name] !== after.environment[name]);
+  const parts =
+    [before, after].map(({ glance = [] }, n) =>
+      glance.filter(each => !engines || !each.engine || each.engine === (engines[n] ?? "explorer")));
   const named = (part: PartData) => phrase([part.what, !engines && part.engine], " of ");
-  const signedText = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
+  const signedText = (name: string) =>
+    parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
   return [
     ...(engines && pair?.before && pair.after ? ofEngines(pair.before, pair.after) : []),
     ...[...new Set(parts.flat().map(named))].map(name => [name, ...signedText(name)] as unknown as ChangedFact),
@@ -189,7 +211,8 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
     both(PEAK, record => peaks(halves(record))),
     ...contestants.flatMap(name => [
       both(`a call of ${name}`, timed(name, withQuartiles)),
-      both(`peak memory of ${name}`, timed(name, each => (typeof each.peak === "number" ? bytes(each.peak) : "unknown"))),
+      both(`peak memory of ${name}`,
+        timed(name, each => (typeof each.peak === "number" ? bytes(each.peak) : "unknown"))),
     ]),
   ];
 }

@@ -48,7 +48,8 @@ export function aligned(before: readonly TextRow[], after: readonly TextRow[], f
 }
 
 /** One column: what went, then what came. */
-export function unified(before: readonly TextRow[], after: readonly TextRow[], folded: boolean): { rows: TextRow[]; starts: number[] } {
+export function unified(before: readonly TextRow[], after: readonly TextRow[],
+    folded: boolean): { rows: TextRow[]; starts: number[] } {
   const columns = aligned(before, after, folded);
   const rows: TextRow[] = [];
   const starts: number[] = [];
@@ -60,9 +61,11 @@ export function unified(before: readonly TextRow[], after: readonly TextRow[], f
       continue;
     }
     let end = n;
-    while (end < columns.before.length && (differs(columns.before[end] as TextRow) || differs(columns.after[end] as TextRow))) end++;
+    while (end < columns.before.length
+      && (differs(columns.before[end] as TextRow) || differs(columns.after[end] as TextRow))) end++;
     starts.push(rows.length);
-    for (const column of [columns.before, columns.after]) rows.push(...column.slice(n, end).filter(row => row.style !== "filler"));
+    for (const column of [columns.before, columns.after])
+      rows.push(...column.slice(n, end).filter(row => row.style !== "filler"));
     n = end;
   }
   return { rows, starts };

@@ -26,12 +26,16 @@ export function DiffShell(
   const [folded, endFolded] = remembered<boolean>(host, "diff.folded", false);
   const saving = Saving(root, host);
   const chooser = h("select.ex-select", { "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
-    h("option", { value: n }, `${pair.before ? compileName(pair.before) : "nothing"} → ${pair.after ? compileName(pair.after) : "nothing"}`)));
-  const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
+    h("option", { value: n },
+      `${pair.before ? compileName(pair.before) : "nothing"} → ${pair.after ? compileName(pair.after) : "nothing"}`)));
+  const [old, fresh] =
+    before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
   const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
   const header = h(
     "header.ex-header",
-    h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before), ...(before.engine === after.engine && before.target === after.target ? [] : [badge(after)])), pairs.length > 1 ? chooser : null,
+    h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before),
+      ...(before.engine === after.engine && before.target === after.target ? [] : [badge(after)])),
+      pairs.length > 1 ? chooser : null,
     h("div.ex-tools", menuButton("Save as a file", "Save", () => saving.items(view?.exports() ?? []))),
   );
   const body = h("div.ex-body");

@@ -28,7 +28,8 @@ export interface Wishes {
 }
 
 interface DiffSide extends Version {
-  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette>; readonly files: Signal<FileNames> };
+  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette>;
+  readonly files: Signal<FileNames> };
   readonly selection: Selection;
 }
 
@@ -54,10 +55,12 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     "div.ex-diff",
     h("div.ex-diff-list", list),
     h("div.ex-pane",
-      h("div.ex-bar", heading, h("div.ex-tools", step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
+      h("div.ex-bar", heading,
+        h("div.ex-tools", step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
       texts),
   );
-  fill(list, option(-1, "Summary", "", "numbers"), ...stages.map((each, n) => option(n, each.name, each.half, each.state)));
+  fill(list, option(-1, "Summary", "", "numbers"),
+    ...stages.map((each, n) => option(n, each.name, each.half, each.state)));
   on(list, "keydown", key);
   const dispose = ends(
     clear, couple(sides[0].selection, pair.before?.id ?? "", sides[1].selection, pair.after?.id ?? ""),
@@ -81,11 +84,14 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
 
   function option(n: number, name: string, half: string, state: string): HTMLElement {
     const pair = stages[n];
-    const marks: { readonly [state: string]: string } = { alike: "= same operations", other: "", same: "= same", renamed: "= except names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
+    const marks: { readonly [state: string]: string } =
+      { alike: "= same operations", other: "", same: "= same", renamed: "= except names", idle: "= changes nothing",
+        changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
-        role: "option", id: `${idsOf}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
+        role: "option", id: `${idsOf}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n,
+        title: times || undefined,
         onclick: () => (chosen.value = n),
       },
       h("span.ex-stage-name", name), h("span.ex-stage-time", marks[state] ?? ""), h("span.ex-stage-note", half),
@@ -134,11 +140,14 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     const [old, fresh] = [rowsOn(0, before, stage), rowsOn(1, after, stage)];
     const columns = aligned(old, fresh, wishes.folded.value);
     const lines = `${count(columns.removed, "line")} removed, ${columns.added} added`;
-    const stateTexts: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same except for names and line numbers", idle: `changes nothing on either side; before it, ${lines}` };
+    const stateTexts: { readonly [state: string]: string } =
+      { same: "the same on both sides", renamed: "the same except for names and line numbers",
+        idle: `changes nothing on either side; before it, ${lines}` };
     heading.textContent = `${stage.id}: ${stateTexts[stage.state] ?? lines}`;
     if (split()) {
       starts = columns.starts;
-      const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => column(sides[which], rows, stage));
+      const made =
+        ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => column(sides[which], rows, stage));
       fill(texts, ...made.map(([box]) => box));
       views = made.map(([, view]) => view);
       scrollTogether();
@@ -151,7 +160,8 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     views = [view];
   }
 
-  function column(side: DiffSide, rows: readonly TextRow[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
+  function column(side: DiffSide, rows: readonly TextRow[], stage: StagePair,
+      name = side.name): [HTMLElement, TextView] {
     const body = h("div.ex-body-text");
     const box = h("section.ex-diff-column", { "aria-label": name }, h("h2", name), body);
     const view = TextView(body, side);
@@ -177,14 +187,19 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     const engines = old && fresh && old.engine !== fresh.engine ? [old.engine, fresh.engine] : undefined;
     const graphs = stages.filter(each => ["alike", "changed"].includes(each.state));
     heading.textContent = engines
-      ? `Two compilers: ${graphs.filter(differs).length} of ${count(graphs.length, "graph")} that both have differ in operations`
+      ? `Two compilers: ${graphs.filter(differs).length} of ${count(graphs.length, "graph")} that both have differ in `
+        + `operations`
       : `${differing} of ${count(stages.length, "stage")} differ`;
-    const rows = facts(before.record, after.record, engines, pair).filter(([, old, fresh]) => old || fresh).map(([name, old, fresh]) =>
-      h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
+    const rows = facts(before.record, after.record, engines, pair).filter(([, old, fresh]) => old || fresh)
+      .map(([name, old, fresh]) =>
+      h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td",
+        fresh), h("td", old === fresh ? "" : "≠")));
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
     const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
-    fill(texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
-      ...(steps.length ? [h("h2", `Differences in the capture: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
+    fill(texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" },
+      h("table.ex-table", h("thead", head), h("tbody", ...rows)),
+      ...(steps.length ? [h("h2", `Differences in the capture: ${count(steps.length, "difference")}`),
+        h("pre", steps.join("\n"))] : [])));
   }
 
   function asText(stage: StagePair): string {
@@ -203,5 +218,6 @@ const differs = ({ state }: StagePair): boolean => !["same", "renamed", "idle", 
 
 function side(version: Version, links: Links, lines: readonly string[]): DiffSide {
   const linking = new Signal(links);
-  return { ...version, model: { links: linking, palette: new Signal(Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: Selection(linking) };
+  return { ...version, model: { links: linking, palette: new Signal(Palette(links, lines)),
+    files: new Signal(comparable(version.record)) }, selection: Selection(linking) };
 }

@@ -77,10 +77,12 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
     fill(body);
     if (view) {
       shownAs = TextView(body, shared);
-      shownAs.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text", label: `${view.title} of ${of.name}` });
+      shownAs.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text",
+        label: `${view.title} of ${of.name}` });
     } else if (chosen === OPERATIONS) {
       shownAs = operationTable(data, selection, files);
-      body.append(h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Eager's operations" }, shownAs.element));
+      body.append(h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Eager's operations" },
+        shownAs.element));
     } else {
       body.append(about());
     }
@@ -94,7 +96,8 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
       ["how it captures", [method.how]],
       ["not here", method.missing ? [method.missing] : []],
       ["it refused with", method.error ? [code(method.error)] : []],
-      ["which means", method.meaning ? [method.meaning] : method.error ? ["The record has no more on this error."] : []],
+      ["which means",
+        method.meaning ? [method.meaning] : method.error ? ["The record has no more on this error."] : []],
       ["control flow", method.control ? [method.control] : []],
       ["dynamic shapes", method.sizes ? [method.sizes] : []],
       ["baked in", made ? [method.baked?.length ? `✗ ${method.baked.join(", ")}` : "none of the changes tried"] : []],
@@ -104,19 +107,23 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
       ["saved", method.saved ? [method.saved] : []],
       ["to load it", method.runs_without_python ? [method.runs_without_python] : []],
     ];
-    const list = facts.filter(([, what]) => what.length > 0).flatMap(([name, what]) => [h("dt", name), h("dd", ...what)]);
+    const list =
+      facts.filter(([, what]) => what.length > 0).flatMap(([name, what]) => [h("dt", name), h("dd", ...what)]);
     const cards = shared.data.inputs.flatMap(input => card(input));
-    return h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": `About ${method.name}` }, h("dl.ex-facts.ex-m-facts", ...list), ...cards);
+    return h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": `About ${method.name}` },
+      h("dl.ex-facts.ex-m-facts", ...list), ...cards);
   }
 
   function card(input: TriedInputData): HTMLElement[] {
     const verdict = verdictOn(of, input);
     if (!verdict) return [];
     const error = verdict.error ? `largest difference ${verdict.error.toPrecision(3)}` : "";
-    const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""], ["this", phrase([verdict.detail, error], "; ")]] as const;
+    const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""],
+      ["this", phrase([verdict.detail, error], "; ")]] as const;
     const rows = facts.filter(([, what]) => what).flatMap(([name, what]) => [h("dt", name), h("dd", what)]);
     return [h(
-      "section", { class: `ex-card ex-m-card-${verdict.answer.replace(" ", "-")}`, "data-input": input.name, tabindex: -1 },
+      "section",
+      { class: `ex-card ex-m-card-${verdict.answer.replace(" ", "-")}`, "data-input": input.name, tabindex: -1 },
       h("h3", `${verdictText(verdict)}: ${input.name}`), h("dl.ex-facts", ...rows),
     )];
   }

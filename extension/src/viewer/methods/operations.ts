@@ -8,14 +8,16 @@ import type { Selection } from "../selection";
 import type { FileNames } from "../sources";
 import type { MethodsData, OperationCallData } from "./data";
 
-export function operationTable({ operations = [] }: MethodsData, selection: Selection, files: FileNames): DataTable<OperationCallData> {
+export function operationTable({ operations = [] }: MethodsData, selection: Selection,
+    files: FileNames): DataTable<OperationCallData> {
   const total = operations.reduce((sum, each) => sum + each.seconds, 0);
   const table = DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
     figure("#", each => operations.indexOf(each) + 1),
     { name: "operation", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
     figure("time", each => each.seconds, seconds, "Median time, including Python overhead"),
     figure("share", each => (total ? each.seconds / total : null), percent),
-    { name: "dispatch keys in order", text: wayText, cell: way, title: "Dispatch keys in order, then the kernels; in brackets: keys that redispatch" },
+    { name: "dispatch keys in order", text: wayText, cell: way,
+      title: "Dispatch keys in order, then the kernels; in brackets: keys that redispatch" },
     { name: "inside the kernel", text: inside, title: "Chosen inside the device kernel by dtype and layout" },
     { name: "result", text: each => each.result, cell: each => h("code", each.result) },
     { name: "line", text: each => files.inText(each.where) },
@@ -33,7 +35,8 @@ function wayText({ steps }: OperationCallData): string {
 function way({ steps }: OperationCallData): HTMLElement {
   const parts = steps.flatMap((step, n) => {
     const passes = step.does !== "kernel";
-    const shown = h("span", { class: passes ? "ex-detail" : "ex-m-key", title: `${step.does}: ${step.place}` }, passes ? `(${step.key})` : step.key);
+    const shown = h("span", { class: passes ? "ex-detail" : "ex-m-key", title: `${step.does}: ${step.place}` },
+      passes ? `(${step.key})` : step.key);
     return n > 0 ? [" → ", shown] : [shown];
   });
   return h("span", ...parts);

@@ -9,7 +9,8 @@ import type { MethodsData } from "./data";
 
 /** Every line of the program that something was made for, as keys. */
 export function programLines({ methods, operations }: MethodsData): string[] {
-  const texts = methods.flatMap(method => (method.views ?? []).flatMap(view => view.text.lines.flatMap(([, , origins]) => origins ?? [])));
+  const texts = methods.flatMap(
+    method => (method.views ?? []).flatMap(view => view.text.lines.flatMap(([, , origins]) => origins ?? [])));
   const places = [...texts, ...(operations ?? []).flatMap(each => (each.where ? [each.where] : []))];
   return [...new Set(places)].map(place => key("", place));
 }

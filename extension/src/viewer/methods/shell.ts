@@ -42,7 +42,8 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
   });
   const [program, source] = programColumn(shared);
   const body = stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", columns));
-  const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
+  const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" },
+    h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
   fill(root, header(table), ...(notice ? [notice] : []), body);
   const dispose = ends(
     shown.watch(names => arrange(program, names)), shown.watch(() => table.show(data.methods)),
@@ -57,9 +58,11 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
     const saving = Saving(root, host);
     const verdicts: Export = { kind: "txt", name: "verdicts", make: async () => table.text() };
     const items = () => [
-      ...saving.whole(data, "comparison", "methods.json"), ...saving.items([verdicts, ...[...open.values()].flatMap(each => each.exports())]),
+      ...saving.whole(data, "comparison",
+        "methods.json"), ...saving.items([verdicts, ...[...open.values()].flatMap(each => each.exports())]),
     ];
-    const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name)).map(([name, value]) => h("span.ex-badge", `${name} ${value}`));
+    const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name))
+      .map(([name, value]) => h("span.ex-badge", `${name} ${value}`));
     return h(
       "header.ex-header", h("div.ex-title", h("h1", data.title), ...versions),
       h("div.ex-tools", menuButton("Save as a file", "Save", items)),
@@ -83,7 +86,8 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
   function wanted(): readonly string[] {
     const { data } = shared;
     const kept: Json | undefined = host.recall("methods.shown");
-    const there = (Array.isArray(kept) ? (kept as readonly Json[]) : []).filter(name => data.methods.some(each => each.name === name)) as string[];
+    const there = (Array.isArray(kept) ? (kept as readonly Json[]) : [])
+      .filter(name => data.methods.some(each => each.name === name)) as string[];
     const first = there.length ? there : firstShown(data);
     return root.clientWidth < NARROW ? first.slice(0, 1) : first;
   }
@@ -101,7 +105,8 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
       open.delete(name);
     }
     for (const method of shared.data.methods) {
-      if (names.includes(method.name) && !open.has(method.name)) open.set(method.name, MethodColumn(method, shared, () => toggle(method)));
+      if (names.includes(method.name) && !open.has(method.name))
+        open.set(method.name, MethodColumn(method, shared, () => toggle(method)));
     }
     const parts = [program, ...names.flatMap(name => open.get(name)?.element ?? [])];
     fill(columns, ...divided(parts, "vertical", parts.map(() => 1 / parts.length)));
@@ -114,7 +119,8 @@ export type MethodsShell = ReturnType<typeof MethodsShell>;
 
 function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement {
   const hint = h("p.ex-hint", timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
-  return h("div.ex-cell.ex-m-verdicts", h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, hint));
+  return h("div.ex-cell.ex-m-verdicts",
+    h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, hint));
 }
 
 function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
@@ -122,6 +128,8 @@ function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
   const text = h("div.ex-body-text");
   const view = TextView(text, shared);
   view.show({ rows: sourceRows(data, model.palette.value), language: "python", label: "The program" });
-  const sourceHint = data.sources.length ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
-  return [h("section.ex-column", { "aria-label": "The program" }, h("div.ex-bar", h("h2", "Program")), h("div.ex-facts-line", sourceHint), text), view];
+  const sourceHint = data.sources.length
+    ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
+  return [h("section.ex-column", { "aria-label": "The program" }, h("div.ex-bar", h("h2", "Program")),
+    h("div.ex-facts-line", sourceHint), text), view];
 }

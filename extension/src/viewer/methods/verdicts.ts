@@ -11,7 +11,9 @@ type Answer = VerdictData["answer"];
 const SIGNS: { readonly [answer in Answer]: string } = { right: "✓", wrong: "✗", refused: "–", "not run": "·" };
 const ORDER: readonly Answer[] = ["wrong", "refused", "not run", "right"];
 
-export const LEGEND = "✓ same result as eager; ✗ a different result without an error; – an error. “recompiled”: it noticed that its program does not fit the input, and compiled again.";
+export const LEGEND =
+  "✓ same result as eager; ✗ a different result without an error; – an error. “recompiled”: it noticed that its "
+    + "program does not fit the input, and compiled again.";
 
 export function verdictText({ answer, recompiled }: VerdictData): string {
   return `${SIGNS[answer]} ${answer}${recompiled ? ", recompiled" : ""}`;
@@ -32,13 +34,16 @@ export function summary(method: MethodData): string {
   const verdicts = method.verdicts ?? [];
   const [became] = outcome(method).split(":");
   const baked = method.baked?.length ? `baked in: ${method.baked.join(", ")}` : "";
-  const counts = ORDER.map(answer => [verdicts.filter(each => each.answer === answer).length, answer] as const).filter(([found]) => found > 0);
-  return phrase([became, counts.map(([found, answer]) => `${found} ${answer}`).join(", "), baked, ...times(method)], " · ");
+  const counts = ORDER.map(answer => [verdicts.filter(each => each.answer === answer).length, answer] as const)
+    .filter(([found]) => found > 0);
+  return phrase([became, counts.map(([found, answer]) => `${found} ${answer}`).join(", "), baked, ...times(method)],
+    " · ");
 }
 
 export function times({ seconds: call, spread, capture_seconds: capture }: MethodData): string[] {
   const found = [];
-  if (call != null) found.push(`${seconds(call)}${spread == null ? "" : ` (interquartile range ${seconds(spread)})`} a call`);
+  if (call != null)
+    found.push(`${seconds(call)}${spread == null ? "" : ` (interquartile range ${seconds(spread)})`} a call`);
   if (capture != null) found.push(`captured in ${seconds(capture)}`);
   return found;
 }
@@ -50,7 +55,8 @@ export const EAGER = "eager";
 export function firstShown({ methods }: MethodsData): string[] {
   const made = methods.filter(each => each.views?.length && each.name !== EAGER);
   const fails = (each: MethodData) => each.verdicts?.some(one => one.answer !== "right") ?? false;
-  const telling = made.find(each => each.verdicts?.some(one => one.answer === "wrong")) ?? made.find(fails) ?? made[0] ?? methods[0];
+  const telling = made.find(each => each.verdicts?.some(one => one.answer === "wrong")) ?? made.find(fails) ?? made[0]
+    ?? methods[0];
   const right = made.filter(each => each !== telling && !fails(each)).pop() ?? made.find(each => each !== telling);
   return [telling, right].flatMap(each => (each ? [each.name] : []));
 }
@@ -67,7 +73,8 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
   const columns: TableColumn<MethodData>[] = [
     {
       name: "method", text: each => each.name, order: each => data.methods.indexOf(each),
-      cell: each => button("ex-facet", each.name, () => choices.toggle(each), { title: each.how, "aria-pressed": String(choices.shown().includes(each.name)) }),
+      cell: each => button("ex-facet", each.name, () => choices.toggle(each), { title: each.how,
+        "aria-pressed": String(choices.shown().includes(each.name)) }),
     },
     ...data.inputs.map((input, n): TableColumn<MethodData> => ({
       name: input.name, title: `${input.change}: ${input.arguments}`,
@@ -76,9 +83,11 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
       order: each => ORDER.indexOf(verdictOn(each, input)?.answer ?? "refused"),
     })),
     figure("time per call", each => each.seconds, seconds, "Median; methods are timed alternately"),
-    figure("capture time", each => each.capture_seconds, seconds, "Includes the first call for methods that capture on the first call"),
+    figure("capture time", each => each.capture_seconds, seconds,
+      "Includes the first call for methods that capture on the first call"),
   ];
-  return DataTable(`Result of each method on ${count(data.inputs.length, "input")}, compared with eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
+  return DataTable(`Result of each method on ${count(data.inputs.length, "input")}, compared with eager`, columns,
+    selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
 }
 
 /** A method without a program says so once, under the first input. */
@@ -91,5 +100,6 @@ function cell(method: MethodData, input: TriedInputData, n: number, choices: Cho
   const text = cellText(method, input, n);
   const verdict = verdictOn(method, input);
   if (!text || (verdict && !verdict.detail)) return text;
-  return button(`ex-reason ex-m-${(verdict?.answer ?? "refused").replace(" ", "-")}`, text, () => choices.open(method, input), { title: verdict?.detail ?? method.error });
+  return button(`ex-reason ex-m-${(verdict?.answer ?? "refused").replace(" ", "-")}`, text,
+    () => choices.open(method, input), { title: verdict?.detail ?? method.error });
 }

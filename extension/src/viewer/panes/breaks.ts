@@ -23,7 +23,8 @@ export function breaks(into: HTMLElement, context: Context): Pane {
   const light = () => {
     for (const [what, card] of cards) card.classList.toggle("ex-hot", context.selection.chain.value.has(what));
   };
-  const dispose = ends(watchAny(render, context.model.record, context.compile), watchAny(light, context.selection.chain, context.model.record));
+  const dispose = ends(watchAny(render, context.model.record, context.compile),
+    watchAny(light, context.selection.chain, context.model.record));
   return {
     reveal: what => {
       const chain = context.model.links.value.chain(what);
@@ -32,7 +33,8 @@ export function breaks(into: HTMLElement, context: Context): Pane {
       card?.focus();
       return card !== undefined;
     },
-    exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => body.innerText }],
+    exports: () =>
+      [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => body.innerText }],
     dispose,
   };
 }
@@ -46,7 +48,8 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   const captured = record.compiles.filter(each => each.stages?.some(stage => stage.name === "capture" && !stage.error));
   const heading = found.length > 0
     ? count(places(record.compiles.map(each => ({ ...each, engine: "" }))).length, "graph break")
-    : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
+    : captured.length > 0 ? "No graph break: every captured function is one graph."
+      : "No capture has ended, so nothing is known of graph breaks.";
   const files = context.model.files.value;
   const python = record.eager?.length
     ? record.eager.map(each => h("li", h("code", each.what), ...at(context, each.span), `: ${each.why}${took(each)}`))
@@ -60,7 +63,8 @@ function content(context: Context, cards: Cards): HTMLElement[] {
       return shown;
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
-    ...(record.attempts?.length ? [h("h2", "Fixes that were tried"), ...record.attempts.map(each => tried(context, each, cards))] : []),
+    ...(record.attempts?.length
+      ? [h("h2", "Fixes that were tried"), ...record.attempts.map(each => tried(context, each, cards))] : []),
     h("h2", python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
     h("ul.ex-list", ...python),
   ];
@@ -74,7 +78,8 @@ function places(compiles: readonly CompileData[]): FrameBreak[][] {
   for (const compile of compiles) {
     for (const broke of compile.breaks ?? []) {
       const { span } = broke;
-      const place = span ? JSON.stringify([compile.engine, span.file, span.line, span.column]) : key(compile.id, broke.instruction);
+      const place =
+        span ? JSON.stringify([compile.engine, span.file, span.line, span.column]) : key(compile.id, broke.instruction);
       entry(found, place, () => []).push([compile, broke]);
     }
   }
@@ -88,33 +93,46 @@ function card(context: Context, ends: readonly FrameBreak[], chosen: boolean, ca
   const files = context.model.files.value;
   const link = (text: string, run: () => void) => button("ex-link", text, run);
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
-  const after = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name =>
+  const after =
+    [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name =>
     [name, record.compiles.find(each => each.title === name)] as const);
   const next = after.map(([name, found]) => {
-    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `a continuation of ${functionOf(name)}: not compiled, because no call reached it`);
+    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)),
+      made(found)) : h("div", `a continuation of ${functionOf(name)}: not compiled, because no call reached it`);
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
     const [, file, line] = at ?? [];
     const known = file !== undefined && record.sources.some(each => each.file === file);
-    return h("li", known ? link(functionOf(files.inText(frame)), () => context.show("source", `|${file}:${line}`)) : functionOf(files.inText(frame)));
+    return h("li", known ? link(functionOf(files.inText(frame)), () => context.show("source", `|${file}:${line}`))
+      : functionOf(files.inText(frame)));
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
-    h("h3", `⤶ ${why.title}${compile.engine === "stock" && record.engine !== "stock" ? " (stock)" : ""}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
+    h("h3", `⤶ ${why.title}${compile.engine === "stock" && record.engine !== "stock" ? " (stock)" : ""}`,
+      ...(span ? [" at ",
+        link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
     marked(record, span),
     ...(rewrite.length ? [
-      h("p", "Write instead (computes both sides; ", ...(tried ? ["tried: ", ...hinted(tried, record.attempts ?? [], cards)] : ["not tried"]), "):"),
-      h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row ex-row-added" : "ex-row ex-row-removed" }, line))),
-      button("ex-action", "Copy", () => void copy(element, "Write instead", rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
-      ...(cell && context.host.insert ? [" ", button("ex-action", "Put it into a new cell", () => context.host.insert?.(cell))] : []),
+      h("p", "Write instead (computes both sides; ",
+        ...(tried ? ["tried: ", ...hinted(tried, record.attempts ?? [], cards)] : ["not tried"]), "):"),
+      h("pre",
+        ...rewrite.map(
+          line => h("div", { class: line.startsWith("+") ? "ex-row ex-row-added" : "ex-row ex-row-removed" }, line))),
+      button("ex-action", "Copy",
+        () => void copy(element, "Write instead",
+          rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
+      ...(cell && context.host.insert
+        ? [" ", button("ex-action", "Put it into a new cell", () => context.host.insert?.(cell))] : []),
       ...(tried ? [h("details", h("summary", "Show both captures"), h("div.ex-beside",
         captures("As it is", [...ends.map(([each]) => each), ...after.flatMap(([, each]) => each ?? [])]),
-        captures("With the rewrite", (record.attempts ?? []).filter(each => tried.split(/[\s,()]+/).includes(each.id)))))] : []),
+        captures("With the rewrite",
+          (record.attempts ?? []).filter(each => tried.split(/[\s,()]+/).includes(each.id)))))] : []),
     ] : []),
     h("dl.ex-facts",
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),
-      ...(hints.length ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
+      ...(hints.length
+        ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
       ...row("Before it", ...ends.map(([each, { instruction }]) =>
         h("div", link(compileName(each), () => context.show("bytecode", key(each.id, instruction))), made(each)))),
       ...row("After it", ...(next.length ? next : ["no continuation follows"])),
@@ -139,7 +157,8 @@ function captures(title: string, compiles: readonly CompileData[]): HTMLElement 
 /** What a compile captured: " compiled 3 operations: tanh, sum, gt". */
 function made({ stages = [] }: CompileData): string {
   const nodes = callsIn(stages.find(each => each.name === "capture")?.graph);
-  return ` compiled ${count(nodes.length, "operation")}${nodes.length ? ": " : ""}${nodes.slice(0, NAMED).map(each => shortTarget(each.target)).join(", ")}${nodes.length > NAMED ? ", …" : ""}`;
+  const names = nodes.slice(0, NAMED).map(each => shortTarget(each.target)).join(", ");
+  return ` compiled ${count(nodes.length, "operation")}${names && `: ${names}`}${nodes.length > NAMED ? ", …" : ""}`;
 }
 
 const NAMED = 6;
@@ -156,18 +175,27 @@ function marked(record: RecordData, span: SpanData | null): HTMLElement | null {
 /** A hint, whose names of compiles with a fix lead to these. */
 function hinted(hint: string, attempts: readonly CompileData[], cards: Cards): (HTMLElement | string)[] {
   const ids = new Set(attempts.map(each => each.id));
-  return hint.split(/\b(fix\w+(?:\.\d+)?)\b/).map(part => (ids.has(part) ? button("ex-link", part, () => cards.get(key(part, ""))?.focus()) : part));
+  return hint.split(/\b(fix\w+(?:\.\d+)?)\b/)
+    .map(part => (ids.has(part) ? button("ex-link", part, () => cards.get(key(part, ""))?.focus()) : part));
 }
 
 /** A compile of the program with a fix: what is left of the breaks, and what was compiled. */
 function tried(context: Context, compile: CompileData, cards: Cards): HTMLElement {
   const files = context.model.files.value;
-  const left = (compile.breaks ?? []).map(({ why, span }) => h("li", `${why.title}${span ? ` at ${files.place(span.file, span.line)}` : ""}`));
+  const left = (compile.breaks ?? [])
+    .map(({ why, span }) => h("li", `${why.title}${span ? ` at ${files.place(span.file, span.line)}` : ""}`));
   const shown = (compile.stages ?? []).filter(each => each.body && ["rewritten source", "capture"].includes(each.name));
   const made = h(
-    "section.ex-card", { tabindex: -1, "aria-label": `Fix: ${compile.title}` }, h("h3", `${compile.id} ${compile.title}`),
-    ...(compile.error ? [h("p.ex-fails", compile.error)] : left.length ? [h("p", "With this fix the graph breaks at"), h("ul.ex-list", ...left)] : [h("p", "With this fix the graph does not break.")]),
-    ...shown.map(stage => h("details", h("summary", stage.name === "capture" ? "the graph with the fix" : "the source change"), h("pre", (stage.body?.lines ?? []).map(([text]) => text).join("\n")))),
+    "section.ex-card", { tabindex: -1, "aria-label": `Fix: ${compile.title}` },
+    h("h3", `${compile.id} ${compile.title}`),
+    ...(compile.error
+      ? [h("p.ex-fails", compile.error)]
+      : left.length ? [h("p", "With this fix the graph breaks at"), h("ul.ex-list", ...left)]
+        : [h("p", "With this fix the graph does not break.")]),
+    ...shown.map(
+      stage =>
+        h("details", h("summary", stage.name === "capture" ? "the graph with the fix" : "the source change"), h("pre",
+          (stage.body?.lines ?? []).map(([text]) => text).join("\n")))),
   );
   cards.set(key(compile.id, ""), made);
   return made;

@@ -25,10 +25,12 @@ export function diff(into: HTMLElement, context: Context): Pane {
   let view: DiffView | null = null;
   const reveal = (): boolean => false;
   const exports = () => view?.exports() ?? [];
-  const file = h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
+  const file =
+    h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
   const open = button("ex-button", "Open a record…", () => file.click());
   into.append(h("div.ex-pane", h("div.ex-bar", from, headline, open, file), body));
-  const wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
+  const wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"),
+    folded: context.setting<boolean>("folded", false) };
   on(other, "change", () => {
     chosen = other.value;
     render();
@@ -51,7 +53,8 @@ export function diff(into: HTMLElement, context: Context): Pane {
       compare({ name: `${record.title} (${file.name})`, record });
       render();
     } catch (error) {
-      headline.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
+      headline.textContent =
+        `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
@@ -69,7 +72,8 @@ export function diff(into: HTMLElement, context: Context): Pane {
       version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));
     fill(other, ...versions.map((version, n) =>
       h("optgroup", { label: n === 0 ? "this record" : version.name },
-        ...choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${compileName(each)}${each.engine === "stock" ? " (stock)" : ""}`)))));
+        ...choices.filter(([, of]) => of === version).map(([value, , each]) =>
+          h("option", { value }, `${compileName(each)}${each.engine === "stock" ? " (stock)" : ""}`)))));
     if (!choices.some(([label]) => label === chosen)) chosen = choices[0]?.[0] ?? "";
     other.value = chosen;
     from.hidden = choices.length === 0;
@@ -77,7 +81,8 @@ export function diff(into: HTMLElement, context: Context): Pane {
     view = null;
     const [, version, compile] = choices.find(([label]) => label === chosen) ?? [];
     if (!own || !version || !compile) {
-      headline.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
+      headline.textContent =
+        own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
       fill(body);
       return;
     }

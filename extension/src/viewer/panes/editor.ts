@@ -24,7 +24,8 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
       return;
     }
     const text = h("textarea.ex-field", { "aria-label": "Source to change", spellcheck: "false" });
-    const which = h("select.ex-select", { "aria-label": "Function to change" }, ...functions.map((each, n) => h("option", { value: n }, `${each.name}, from line ${each.first}`)));
+    const which = h("select.ex-select", { "aria-label": "Function to change" },
+      ...functions.map((each, n) => h("option", { value: n }, `${each.name}, from line ${each.first}`)));
     const chosen = () => functions[Number(which.value)];
     const refill = () => {
       text.value = chosen()?.text ?? "";
@@ -33,16 +34,22 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
     on(which, "change", refill);
     on(text, "input", () => {
       const of = chosen();
-      if (of) edits.change(text.value === of.text ? { file: "", first: 0, text: "" } : { file: of.file, first: of.first, text: text.value });
+      if (of)
+        edits.change(text.value === of.text
+          ? { file: "", first: 0, text: "" } : { file: of.file, first: of.first, text: text.value });
     });
-    const sizes = h("select.ex-select", { "aria-label": "Sizes" }, h("option", { value: "" }, "Sizes as explored"), h("option", { value: "true" }, "Dynamic sizes"), h("option", { value: "false" }, "Fixed sizes"));
+    const sizes = h("select.ex-select", { "aria-label": "Sizes" }, h("option", { value: "" }, "Sizes as explored"),
+      h("option", { value: "true" }, "Dynamic sizes"), h("option", { value: "false" }, "Fixed sizes"));
     on(sizes, "change", () => edits.change({ dynamic: sizes.value ? sizes.value === "true" : null }));
     const fuse = h("input", { type: "checkbox", checked: true, onchange: () => edits.change({ fuse: fuse.checked }) });
     const left = (name: string) => {
       const without = edits.changes.value.without ?? [];
       return { without: without.includes(name) ? without.filter(each => each !== name) : [...without, name] };
     };
-    const items = () => passes.map(name => ({ label: name, checked: !edits.changes.value.without?.includes(name), run: () => edits.change(left(name)) }));
+    const items = () =>
+      passes.map(
+        name => ({ label: name, checked: !edits.changes.value.without?.includes(name),
+          run: () => edits.change(left(name)) }));
     const undo = button("ex-action", "Undo all", () => {
       refill();
       sizes.value = "";
@@ -53,7 +60,9 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
     which.hidden = functions.length < 2;
     fill(element,
       which, text,
-      h("div.ex-actions", sizes, h("label.ex-check", fuse, "Fuse"), menuButton("Passes that run", "Passes", items), button("ex-action", "Run and time", () => edits.send(true)), undo, button("ex-link", "Difference", () => context.show("diff", null))),
+      h("div.ex-actions", sizes, h("label.ex-check", fuse, "Fuse"), menuButton("Passes that run", "Passes", items),
+        button("ex-action", "Run and time", () => edits.send(true)), undo,
+        button("ex-link", "Difference", () => context.show("diff", null))),
       message,
     );
   };

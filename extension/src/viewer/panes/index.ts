@@ -21,4 +21,5 @@ const OPENED: { readonly [id in keyof typeof TITLES]: PaneKind["open"] } = {
   source, bytecode, breaks, guards, recompiles, graphs, schedule, memory, code, timing, values, timeline, text, diff,
 };
 
-export const PANES: readonly PaneKind[] = Object.entries(OPENED).map(([id, open]) => ({ id, title: TITLES[id as keyof typeof TITLES], open }));
+export const PANES: readonly PaneKind[] =
+  Object.entries(OPENED).map(([id, open]) => ({ id, title: TITLES[id as keyof typeof TITLES], open }));

@@ -12,20 +12,26 @@ export function recompiles(into: HTMLElement, context: Context): Pane {
   const changeText = (of: ChangeData) => (of.also ? "also " : "") + of.said;
   const place = ({ span }: ChangeData) => (span ? ` at ${context.model.files.value.place(span.file, span.line)}` : "");
   const change = (of: ChangeData) => h(
-    "div.ex-expression", h("div", changeText(of), ...at(context, of.span), " ", of.guard ? button("ex-link", "guard", () => context.show("guards", key(of.of ?? "", of.guard ?? ""))) : ""),
+    "div.ex-expression", h("div", changeText(of), ...at(context, of.span), " ",
+      of.guard ? button("ex-link", "guard", () => context.show("guards", key(of.of ?? "", of.guard ?? ""))) : ""),
     of.stops ? h("div.ex-how", `To avoid it: ${of.stops}`) : "",
   );
-  const first = (row: ServedData) => (!row.made?.length ? "" : row.first > 1 ? "reached for the first time" : "first call");
+  const first = (row: ServedData) => (!row.made?.length
+    ? "" : row.first > 1 ? "reached for the first time" : "first call");
   const name: TableColumn<ServedData> = { name: "Function", text: row => row.function };
   const columns: TableColumn<ServedData>[] = [
-    { name: "Call", text: ({ first, last, note = "" }) => `${first === last ? first || "" : `${first} to ${last}`} ${note}` },
+    { name: "Call",
+      text: ({ first, last, note = "" }) => `${first === last ? first || "" : `${first} to ${last}`} ${note}` },
     {
       name: "Compile", text: row => `${row.made?.length ? "compiled" : "reused"} ${row.compiles.join(", ")}`,
-      cell: row => h("div", row.made?.length ? "compiled " : row.compiles.length ? "reused " : "no compiled graph", ...row.compiles.map(compile)),
+      cell: row => h("div", row.made?.length
+        ? "compiled " : row.compiles.length ? "reused " : "no compiled graph", ...row.compiles.map(compile)),
     },
     {
       name: "Reason",
-      text: row => row.changes?.map(of => `${changeText(of)}${place(of)}${of.stops ? ` (to stop it: ${of.stops})` : ""}`).join("; ") || first(row),
+      text: row =>
+        row.changes?.map(of => `${changeText(of)}${place(of)}${of.stops ? ` (to stop it: ${of.stops})` : ""}`)
+          .join("; ") || first(row),
       cell: row => (row.changes?.length ? h("div", ...row.changes.map(change)) : first(row)),
     },
   ];

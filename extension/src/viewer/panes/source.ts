@@ -4,7 +4,8 @@ import { aria, button, fill, h, on } from "../dom";
 import type { Key } from "../element";
 import { count, fileName, phrase, seconds } from "../format";
 import type { Context, Pane } from "../pane";
-import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
+import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf,
+  timeShare } from "../sources";
 import { watchAny } from "../signal";
 import { type TextMark, type TextRow, TextView } from "../textview";
 import { editor } from "./editor";
@@ -14,9 +15,11 @@ export function source(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-body-text");
   const nothing = h("p.ex-hint");
   const whole = context.setting<boolean>("library", false);
-  const fold = button("ex-button", "Libraries", () => (whole.value = !whole.value), { title: "Libraries: show their lines, or one row for each function" });
+  const fold = button("ex-button", "Libraries", () => (whole.value = !whole.value),
+    { title: "Libraries: show their lines, or one row for each function" });
   const guards = context.setting<boolean>("guards", false);
-  const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
+  const shields = button("ex-button", "Guards", () => (guards.value = !guards.value),
+    { title: "Mark the lines that guards come from" });
   const edit = editor(context);
   const pencil = button("ex-button", "Edit", () => {
     edit.element.hidden = !edit.element.hidden;
@@ -40,9 +43,12 @@ export function source(into: HTMLElement, context: Context): Pane {
     aria(shields, "pressed", guards.value);
     fold.hidden = !folds;
     aria(fold, "pressed", whole.value);
-    const groups = Object.entries({ Functions: headings.length > 1 ? headings : [], Marks: marked }).filter(([, found]) => found.length);
+    const groups = Object.entries({ Functions: headings.length > 1 ? headings : [], Marks: marked })
+      .filter(([, found]) => found.length);
     places.hidden = !groups.length;
-    fill(places, h("option", "Jump to…"), ...groups.map(([label, found]) => h("optgroup", { label }, ...found.map(([n, text]) => h("option", { value: n }, text)))));
+    fill(places, h("option", "Jump to…"),
+      ...groups.map(
+        ([label, found]) => h("optgroup", { label }, ...found.map(([n, text]) => h("option", { value: n }, text)))));
     nothing.hidden = rows.length > 0;
     nothing.textContent = context.model.record.value.compiles.length
       ? "The source could not be read when the record was made." : "Nothing has been compiled yet.";
@@ -52,7 +58,8 @@ export function source(into: HTMLElement, context: Context): Pane {
   const end = watchAny(render, context.model.record, context.compile, whole, guards, context.breakpoint);
   return {
     reveal: what => view.reveal(what),
-    exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
+    exports: () =>
+      [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
     dispose: () => {
       end();
       edit.dispose();
@@ -88,7 +95,8 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
   const all = stretchesOf(record);
   /** The first line of a stretch that is folded, by each of its lines. */
   const folded = new Map<Key, Key>();
-  if (!shown.library) for (const each of all) if (each.library) for (const line of linesOf(each)) folded.set(line, linesOf(each)[0]!);
+  if (!shown.library) for (const each of all) if (each.library) for (const line of linesOf(each))
+    folded.set(line, linesOf(each)[0]!);
   const time = kernelTime(compiles, model.links.value, line => folded.get(line) ?? line);
   const [guards, breaks, changes] = [guardsByLine(compiles), breaksByLine(compiles), changesByLine(record)];
   const rows: TextRow[] = [];
@@ -96,17 +104,26 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
   const marked: [number, string][] = [];
   const marksOf = (lines: readonly Key[], at: string): TextMark[] => {
     const found: TextMark[] = [];
-    if (lines.some(line => stops.has(placeOf(context, line)))) found.push({ text: "●", title: "Breakpoint: in the pane Bytecode, c goes there", style: "ex-mark-break" });
+    if (lines.some(line => stops.has(placeOf(context, line))))
+      found.push({ text: "●", title: "Breakpoint: in the pane Bytecode, c goes there", style: "ex-mark-break" });
     const broke = [...new Set(lines.flatMap(line => breaks.get(line) ?? []))];
-    if (broke.length) found.push({ text: `⤶${broke.length > 1 ? broke.length : ""}`, title: `Graph break: ${broke.join("\n")}`, style: "ex-mark-break" });
+    if (broke.length)
+      found.push({ text: `⤶${broke.length > 1 ? broke.length : ""}`, title: `Graph break: ${broke.join("\n")}`,
+        style: "ex-mark-break" });
     const changed = new Set(lines.flatMap(line => changes.get(line) ?? []));
-    if (changed.size) found.push({ text: "↻", title: `Recompiled: ${[...changed].join("\n")}`, style: "ex-mark-break" });
+    if (changed.size)
+      found.push({ text: "↻", title: `Recompiled: ${[...changed].join("\n")}`, style: "ex-mark-break" });
     const asked = lines.flatMap(line => guards.get(line) ?? []);
-    if (asked.length && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from here:`, ...asked].join("\n"), style: "ex-mark-guard" });
+    if (asked.length && shown.guards)
+      found.push(
+        { text: `⛨${asked.length}`,
+          title: [`${count(asked.length, "guard comes", "guards come")} from here:`, ...asked].join("\n"),
+          style: "ex-mark-guard" });
     const spent = time.lines.get(lines[0]!);
     if (spent) {
       const share = Math.min(1, (spent.alone + spent.shared) / time.total);
-      const title = `${timeShare(spent, time.total)} of the kernels' time, ${seconds(share * time.total)}: ${spent.kernels.join(", ")}`;
+      const title = `${timeShare(spent, time.total)} of the kernels' time, ${seconds(share * time.total)}: `
+        + spent.kernels.join(", ");
       found.push({ text: "", title, style: "ex-mark-time", share });
     }
     for (const mark of found) marked.push([rows.length, `${at}  ${mark.title.split("\n")[0]}`]);
@@ -117,19 +134,24 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
     const keys = linesOf(each);
     const last = first + lines.length - 1;
     const fold = folded.has(keys[0]!);
-    const heading = phrase([each.function, fold ? `${name}:${first}` : `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`], " · ");
+    const heading =
+      phrase([each.function, fold
+        ? `${name}:${first}` : `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`], " · ");
     headings.push([rows.length, heading]);
     if (fold) {
       const colored = keys.filter(line => palette.of(line) !== null);
       const marks = marksOf(keys, heading);
-      if (colored.length || marks.length) rows.push({ text: heading, stands: colored, color: palette.ofAll(colored), number: String(first), marks, style: "heading" });
+      if (colored.length || marks.length)
+        rows.push({ text: heading, stands: colored, color: palette.ofAll(colored), number: String(first), marks,
+          style: "heading" });
       else headings.pop();
       continue;
     }
     rows.push({ text: heading, style: "heading" });
     for (const [n, text] of lines.entries()) {
       const what = keys[n]!;
-      rows.push({ text, stands: [what], color: palette.of(what), number: String(first + n), marks: marksOf([what], `${name}:${first + n}`) });
+      rows.push({ text, stands: [what], color: palette.of(what), number: String(first + n),
+        marks: marksOf([what], `${name}:${first + n}`) });
     }
   }
   return { rows, headings, marked, folds: all.some(each => each.library) };

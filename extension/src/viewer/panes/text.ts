@@ -45,9 +45,11 @@ export function text(into: HTMLElement, context: Context): Pane {
     const here = stage === context.stage.value;
     card.hidden = !here;
     view.setCurrent(here ? rows.findIndex(row => row.stands?.[0] === key(context.compile.value, gone)) : -1);
-    const code = (sign: string, id: string | undefined, text: string | undefined) => id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
+    const code = (sign: string, id: string | undefined, text: string | undefined) =>
+      id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
     fill(card,
-      h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => reasonLink(each, context)),
+      h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node),
+      ...whys.map(each => reasonLink(each, context)),
     );
   };
   const render = () => {
@@ -65,7 +67,8 @@ export function text(into: HTMLElement, context: Context): Pane {
     if (changes.value && compile && before) rows = changed(rowsOf(before.body, compile, context.model), rows);
     view.show({ rows, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
     walk.show(rewrites().length - 1);
-    if (rewrites()[walk.at]?.[0] !== context.stage.value) walk.at = Math.max(-1, rewrites().findIndex(each => each[0] === context.stage.value) - 1);
+    if (rewrites()[walk.at]?.[0] !== context.stage.value)
+      walk.at = Math.max(-1, rewrites().findIndex(each => each[0] === context.stage.value) - 1);
     describe();
   };
   on(box, "change", () => (changes.value = box.checked));
@@ -84,8 +87,10 @@ export function text(into: HTMLElement, context: Context): Pane {
 
 /** Where all terms of a query hold. */
 function find(compile: CompileData, query: string): number[] | string {
-  const passes = new Map(compile.stages?.map(({ id, name, half = "" }) => [id, phrase([name, halfName(compile, half)], " ")]));
-  const came = (fits: (was: unknown, by: unknown) => unknown) => ([, pattern, , was, by]: RewriteData) => fits(was, by) ? pattern : "";
+  const passes =
+    new Map(compile.stages?.map(({ id, name, half = "" }) => [id, phrase([name, halfName(compile, half)], " ")]));
+  const came = (fits: (was: unknown,
+    by: unknown) => unknown) => ([, pattern, , was, by]: RewriteData) => fits(was, by) ? pattern : "";
   return found(query, {
     pattern: row => row[1], pass: row => passes.get(row[0]), node: row => [row[2], ...(row[4] ?? "").split(", ")],
     replaced: came((was, by) => was && by), dropped: came((was, by) => was && !by), lowered: came(was => !was),

@@ -20,9 +20,12 @@ export function values(into: HTMLElement, context: Context): Pane {
   const table = DataTable<WrittenData>("What kernels wrote", [
     { name: "Step", numeric: true, text: row => `${written().indexOf(row)}` },
     codes("Kernel", row => row.kernel), codes("Node", row => row.node ?? ""),
-    { name: "Compared with eager", text: writtenText }, { name: "Ours", text: row => row.ours }, { name: "Eager", text: row => row.eager ?? "" },
-  ], context.selection, { keys: row => [keyOf(row), key(context.compile.value, row.kernel)], look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });
-  const nothing = h("div.ex-empty", h("p", "No call was run kernel by kernel: explore it with values=True (%%explore --values)."));
+    { name: "Compared with eager", text: writtenText }, { name: "Ours", text: row => row.ours },
+    { name: "Eager", text: row => row.eager ?? "" },
+  ], context.selection, { keys: row => [keyOf(row), key(context.compile.value, row.kernel)],
+    look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });
+  const nothing =
+    h("div.ex-empty", h("p", "No call was run kernel by kernel: explore it with values=True (%%explore --values)."));
   const pane = h("div.ex-pane");
   const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
     name: "Write", example: "kernel=k0 error>0.001",
@@ -62,7 +65,9 @@ export function values(into: HTMLElement, context: Context): Pane {
   }
 
   function exports() {
-    return written().length ? [{ kind: "txt" as const, name: fileName(`${choice.looked.value?.half.name} values`), make: async () => table.text() }] : [];
+    return written().length
+      ? [{ kind: "txt" as const, name: fileName(`${choice.looked.value?.half.name} values`),
+        make: async () => table.text() }] : [];
   }
 
   function stand(step: number): void {
@@ -70,11 +75,14 @@ export function values(into: HTMLElement, context: Context): Pane {
     const row = written()[step];
     card.hidden = !row;
     if (!row) return;
-    const go = (pane: string, id: string) => button("ex-link", id, () => context.show(pane, key(context.compile.value, id)));
+    const go = (pane: string, id: string) =>
+      button("ex-link", id, () => context.show(pane, key(context.compile.value, id)));
     const fact = (name: string, text = "") => (text ? [h("dt", name), h("dd", h("code", text))] : []);
     fill(card,
-      h("div", go("code", row.kernel), ` writes ${row.buffer}`, ...(row.node ? [": the value of ", go("graphs", row.node)] : [])),
-      h("div", h("strong", writtenText(row)), ...(row.began ? [". In eager this begins with ", go("graphs", row.began)] : [])),
+      h("div", go("code", row.kernel), ` writes ${row.buffer}`,
+        ...(row.node ? [": the value of ", go("graphs", row.node)] : [])),
+      h("div", h("strong", writtenText(row)),
+        ...(row.began ? [". In eager this begins with ", go("graphs", row.began)] : [])),
       h("dl.ex-facts.ex-beside", ...fact("Ours", row.ours), ...fact("Eager", row.eager)),
     );
   }
@@ -83,7 +91,8 @@ export function values(into: HTMLElement, context: Context): Pane {
 }
 
 const FACTS: StepFacts<WrittenData> = {
-  kernel: row => row.kernel, node: row => row.node, buffer: row => row.buffer, ours: row => row.ours, eager: row => row.eager,
+  kernel: row => row.kernel, node: row => row.node, buffer: row => row.buffer, ours: row => row.ours,
+  eager: row => row.eager,
   differs: row => row.differs && "yes", nan: row => (row.nonfinite ? row.began || row.buffer : ""),
   step: (_, at) => at, error: row => row.error, nonfinite: row => row.nonfinite ?? 0,
 };
@@ -92,6 +101,7 @@ function writtenText({ node, differs, error, nonfinite }: WrittenData): string {
   const off = typeof error === "number" && error ? ` (off by up to ${writtenError(error)})` : "";
   return phrase([
     nonfinite && `${count(nonfinite, "element")} NaN or infinite`,
-    !node ? "not compared: no node has this value" : differs ? `differs${off}` : off ? `within tolerance${off}` : "the same",
+    !node ? "not compared: no node has this value"
+      : differs ? `differs${off}` : off ? `within tolerance${off}` : "the same",
   ], "; ");
 }

@@ -20,7 +20,8 @@ import { absentText, LEGEND, missingText, divergenceText, resultText } from "./w
 export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damage = "") {
   const place = h("div.ex-cell");
   let diff: DiffShell | null = null;
-  const choice = (label: string) => h("select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
+  const choice = (label: string) => h(
+    "select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
   const pair = [choice("Compare from"), choice("Compare to")];
   const selection = Selection(new Signal(new Links({ compiles: [] })));
   const compiles = DataTable<RankCompileData>("Compiles by rank", columns(), selection);
@@ -30,10 +31,12 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
   const notices = [missingText(data), damage && `Left out, since it is damaged: ${damage}`].filter(Boolean)
     .map(text => h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠"), h("span", text)));
   const saving = Saving(root, host);
-  const tables = [compiles, ranks].map((each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
+  const tables = [compiles, ranks].map(
+    (each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
   const header = h(
     "header.ex-header", h("div.ex-title", h("h1", data.title), h("span.ex-badge", count(data.ranks.length, "rank"))),
-    h("div.ex-tools", menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
+    h("div.ex-tools", menuButton("Save as a file", "Save",
+      () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
   );
   const top = h("div.ex-cell", h(
     "div.ex-m-scroll.ex-r-compiles", { tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
@@ -66,8 +69,10 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
     const [old, fresh] = [record(before), record(after)];
     diff?.dispose();
     diff = null;
-    if (!old || !fresh || before === after) return fill(place, h("p.ex-hint", "Choose two ranks to see them stage by stage."));
-    const first = compile && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
+    if (!old || !fresh || before === after)
+      return fill(place, h("p.ex-hint", "Choose two ranks to see them stage by stage."));
+    const first = compile
+      && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
     diff = DiffShell(place, old, fresh, host, first);
   }
 
@@ -82,13 +87,19 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
     return [
       { name: "compile", text: each => each.title, order: each => each.title },
       ...ranks.map((rank, n): TableColumn<RankCompileData> => ({
-        name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "Letter: group of identical results. Time: compile time",
+        name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null,
+        title: "Letter: group of identical results. Time: compile time",
       })),
       {
-        name: "where they first differ", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => divergenceText(one, ranks))].filter(Boolean).join("; "),
+        name: "where they first differ",
+        text: each =>
+          [absentText(each, ranks), ...(each.partings ?? []).map(one => divergenceText(one, ranks))].filter(Boolean)
+            .join("; "),
         cell: each => h("span", absentText(each, ranks), ...(each.partings ?? []).map(one =>
-          h("span.ex-r-parting", button("ex-reason", divergenceText(one, ranks), () => show(each.kinds.findIndex(Boolean), one.rank, each)),
-            h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
+          h("span.ex-r-parting", button("ex-reason", divergenceText(one, ranks),
+            () => show(each.kinds.findIndex(Boolean), one.rank, each)),
+            h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length
+              ? `and in ${one.also.join(", ")}` : ""))),
       },
     ];
   }
@@ -102,8 +113,10 @@ const number = (name: string, of: (rank: RankData) => number): TableColumn<RankD
 
 const COLUMNS: readonly TableColumn<RankData>[] = [
   { name: "rank", text: each => each.name, order: each => each.number },
-  number("compiles", each => each.compiles), number("recompiles", each => each.recompiles), number("graphs", each => each.graphs),
+  number("compiles", each => each.compiles), number("recompiles", each => each.recompiles),
+  number("graphs", each => each.graphs),
   number("breaks", each => each.breaks), number("guards", each => each.guards),
-  { name: "time to compile", text: each => (each.seconds ? seconds(each.seconds) : "not recorded"), order: each => each.seconds, numeric: true },
+  { name: "time to compile", text: each => (each.seconds ? seconds(each.seconds) : "not recorded"),
+    order: each => each.seconds, numeric: true },
   { name: "damage", text: each => each.error ?? "" },
 ];

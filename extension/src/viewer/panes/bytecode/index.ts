@@ -8,16 +8,19 @@ import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
-import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, valueText, type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
+import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, valueText,
+  type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
 import { ends } from "../../signal";
 
 const ROLES: { readonly [role: string]: string } = {
-  original: "original", rewritten: "rewritten: what runs instead", continuation: "continuations: what runs after a break",
+  original: "original", rewritten: "rewritten: what runs instead",
+  continuation: "continuations: what runs after a break",
   inlined: "inlined: functions called along the way",
 };
 
 const MOVES: Moves = {
-  i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"], n: ["node:", "graph node"],
+  i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"],
+  n: ["node:", "graph node"],
   g: ["guard:", "guard"], e: ["effect:", "effect"], s: ["symbol:", "symbol"], b: ["break:", "break"],
 };
 
@@ -88,14 +91,17 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     ops = compile ? instructions(compile) : new Map();
     additions = compile ? added(compile) : [];
     const groups = Object.entries(ROLES).flatMap(([role, label]) => {
-      const options = all().flatMap((code, n) => (code.role === role ? [h("option", { value: n }, labelOf(code))] : []));
+      const options =
+        all().flatMap((code, n) => (code.role === role ? [h("option", { value: n }, labelOf(code))] : []));
       return options.length ? [h("optgroup", { label }, ...options)] : [];
     });
     fill(codes, ...groups);
     codes.hidden = all().length === 0;
     nothing.hidden = all().length > 0;
     nothing.textContent = compile?.engine === "stock"
-      ? "Stock's bytecode and the steps of its capture are not in this record: torch's logs hold neither, explorer.explore records them." : "No bytecode: another frontend captured the graph, or the capture has not ended.";
+      ? "Stock's bytecode and the steps of its capture are not in this record: torch's logs hold neither, "
+        + "explorer.explore records them."
+        : "No bytecode: another frontend captured the graph, or the capture has not ended.";
     body.hidden = all().length === 0;
     const same = all().find(code => code.name === shownCode?.name && code.role === shownCode.role);
     showCode(same ?? all()[0]);
@@ -103,7 +109,12 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
     const before = context.edits.before.value?.compiles.find(each => each.id === compile?.id);
     const other = before && compile ? stepChanges(before, compile) : [];
-    fill(changed, ...(other.length ? [h("details.ex-notice.ex-told", h("summary", `What the edit changed in the capture: ${count(other.length, "difference")}`), ...other.map(each => h("div", h("code", each))))] : []));
+    fill(changed,
+      ...(other.length
+        ? [
+          h("details.ex-notice.ex-told",
+            h("summary", `What the edit changed in the capture: ${count(other.length, "difference")}`),
+            ...other.map(each => h("div", h("code", each))))] : []));
     describe();
   }
 
@@ -131,7 +142,8 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
   function markCell(): void {
     const { host, model, step } = context;
     const span = ops.get(current()?.trace?.[step.value]?.[0] ?? "")?.span;
-    host.mark?.(span ? model.files.value.of(span.file) : "", span?.line ?? 0, span ? spanned(model.record.value, span).join("") : "");
+    host.mark?.(span ? model.files.value.of(span.file) : "", span?.line ?? 0,
+      span ? spanned(model.record.value, span).join("") : "");
   }
 
   function mark(): void {
@@ -181,16 +193,25 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     fill(details,
       h("div", h("code", h("strong", instruction.id)), ` ${meaning(instruction, context.model.record.value.meanings)}`),
       ...(span && before + inside + after
-        ? [h("div", `${context.model.files.value.place(span.file, span.line)} `, h("code", before.trimStart(), h("mark.ex-span", inside), after))] : []),
+        ? [h("div", `${context.model.files.value.place(span.file, span.line)} `,
+          h("code", before.trimStart(), h("mark.ex-span", inside), after))] : []),
       ...(broke ? [breakNotice(broke)] : []),
-      ...(state ? [stateTables(compile, state)] : [h("p.ex-hint-inline", `Stack ${stackEffect(instruction.stack)}. The evaluator did not run this instruction, or its step was not kept.`)]),
+      ...(state
+        ? [stateTables(compile, state)]
+        : [
+          h("p.ex-hint-inline",
+            `Stack ${stackEffect(instruction.stack)}. The evaluator did not run this instruction, or its step was not `
+              + `kept.`)]),
     );
   }
 
   function breakNotice({ why, continuation = "", instruction }: BreakData): HTMLElement {
-    const onwards = context.model.record.value.compiles.filter(each => continuation.split(", ").includes(each.title)).flatMap(({ id, called, title, inputs = [] }) => {
-      const alive = inputs.flatMap(({ role = "argument", source }) => (role === "argument" ? [source.replace(/^L\['(___)?(.*)'\]$/, "$2")] : []));
-      return [button("ex-link", `Go on in ${id} ${called || title}`, () => (context.compile.value = id)), h("span", `with ${alive.join(", ") || "nothing"}`)];
+    const onwards = context.model.record.value.compiles.filter(each => continuation.split(", ").includes(each.title))
+      .flatMap(({ id, called, title, inputs = [] }) => {
+      const alive = inputs.flatMap(
+        ({ role = "argument", source }) => (role === "argument" ? [source.replace(/^L\['(___)?(.*)'\]$/, "$2")] : []));
+      return [button("ex-link", `Go on in ${id} ${called || title}`, () => (context.compile.value = id)),
+        h("span", `with ${alive.join(", ") || "nothing"}`)];
     });
     return h(
       "div.ex-notice.ex-warned", h("strong", `⤶ The graph ends here: ${why.title}`), h("span", why.detail ?? ""),
@@ -205,31 +226,43 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
       // A value holds earlier ones: a page that says otherwise would not end.
       const valued = items.filter(([, at]) => at < below && compile.values?.[at]).slice(0, LISTED);
       if (!valued.length) return [words(of), ...from(step)];
-      const inside = h("details", { open: open.has(path) }, h("summary", words(of)), h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...from(step))]), ...valued.map(([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
+      const inside =
+        h("details", { open: open.has(path) }, h("summary", words(of)),
+          h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...from(step))]),
+            ...valued.map(
+              ([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
       // The event "toggle" comes later than the next step may.
       on(inside.firstElementChild!, "click", () => (inside.open ? open.delete(path) : open.add(path)));
       return [inside];
     };
     const list = (title: string, rows: readonly HTMLElement[], start = rows.length) =>
-      rows.length ? [h("section", h("h2", title), h("ol.ex-values", { reversed: true, start }, ...rows.slice(-LISTED).reverse()))] : [];
+      rows.length
+        ? [h("section", h("h2", title), h("ol.ex-values", { reversed: true, start }, ...rows.slice(-LISTED).reverse()))]
+        : [];
     const stack = state.stack.map((of, n) => item(n >= state.stack.length - state.freshStack, ...value(of, `${n}`)));
-    const locals = [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of, name)));
+    const locals =
+      [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of, name)));
     const does = additions.filter(([step]) => step === walk.at);
     const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
       const made = additions.filter(([step, of]) => of === kind && step < walk.at);
-      return list(`${kind[0]!.toUpperCase()}${kind.slice(1)}s so far (${made.length})`, made.slice(-RECENT).map(each => item(each[0] === walk.at - 1, ...link(compile, each))), made.length);
+      return list(`${kind[0]!.toUpperCase()}${kind.slice(1)}s so far (${made.length})`,
+        made.slice(-RECENT).map(each => item(each[0] === walk.at - 1, ...link(compile, each))), made.length);
     });
     return h(
       "div.ex-state",
-      ...list("This instruction adds", does.map(([, ...each]) => item(true, `${each[0]} `, ...link(compile, [-1, ...each])))),
+      ...list("This instruction adds",
+        does.map(([, ...each]) => item(true, `${each[0]} `, ...link(compile, [-1, ...each])))),
       ...list(`Stack (${state.stack.length}, top first)`, stack), ...list(`Locals (${state.locals.size})`, locals),
       ...(state.givenUp ? [] : soFar),
-      h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.givenUp ? "; discarded, to end the graph earlier" : ""}. New values are marked •; @ is the step that made one.`),
+      h("p.ex-hint-inline",
+        `Before the instruction, in ${state.calls.join(" › ")}${state.givenUp ? "; discarded, to end the graph "
+          + "earlier" : ""}. New values are marked •; @ is the step that made one.`),
     );
   }
 
   function link(compile: CompileData, [step, kind, text, id]: Added): (Node | string)[] {
-    return [id ? button("ex-link", text, () => context.show(kind === "guard" ? "guards" : "graphs", key(compile.id, id))) : text, ...from(step)];
+    return [id ? button("ex-link", text,
+      () => context.show(kind === "guard" ? "guards" : "graphs", key(compile.id, id))) : text, ...from(step)];
   }
 
   /** Leads to a step. */

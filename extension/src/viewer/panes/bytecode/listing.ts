@@ -9,20 +9,23 @@ import type { TextRow } from "../../textview";
 import { syntheticReason } from "../../element";
 
 /** The rows of a code, and the row of each instruction. */
-export function listing(code: CodeData, compile: CompileData, model: Model): { rows: TextRow[]; at: ReadonlyMap<string, number> } {
+export function listing(code: CodeData, compile: CompileData,
+    model: Model): { rows: TextRow[]; at: ReadonlyMap<string, number> } {
   const record = model.record.value;
   const palette = model.palette.value;
   const files = model.files.value;
   const rows: TextRow[] = [];
   const at = new Map<string, number>();
-  if (code.python) rows.push({ text: "In Python:", style: "heading" }, ...code.python.split("\n").map(text => ({ text: `  ${text}` })), { text: "Instructions:", style: "heading" });
+  if (code.python) rows.push({ text: "In Python:", style: "heading" },
+    ...code.python.split("\n").map(text => ({ text: `  ${text}` })), { text: "Instructions:", style: "heading" });
   let [line, said] = ["", ""];
   for (const instruction of code.instructions) {
     const { id, op, arg, target, span, origins } = instruction;
     const here = span ? `${span.file}:${span.line}` : "";
     if (span && here !== line) {
       const what = key(compile.id, here);
-      rows.push({ text: `${files.place(span.file, span.line)}  ${sourceLine(record, span.file, span.line).trim()}`, stands: [what], color: palette.of(what), style: "source" });
+      rows.push({ text: `${files.place(span.file, span.line)}  ${sourceLine(record, span.file, span.line).trim()}`,
+        stands: [what], color: palette.of(what), style: "source" });
     }
     line = here;
     const reason = (origins ?? []).map(syntheticReason).find(each => each !== null) ?? "";
@@ -31,7 +34,8 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
     const what = key(compile.id, id);
     const words = phrase([op.padEnd(20), arg, target ? `→ ${position(target)}` : ""], " ").trimEnd();
     at.set(id, rows.length);
-    rows.push({ text: `  ${words}`, number: position(id), stands: [what], color: palette.of(what), note, title: meaning(instruction, record.meanings) });
+    rows.push({ text: `  ${words}`, number: position(id), stands: [what], color: palette.of(what), note,
+      title: meaning(instruction, record.meanings) });
   }
   return { rows, at };
 }

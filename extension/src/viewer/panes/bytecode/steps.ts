@@ -80,19 +80,23 @@ const captured = ({ stages }: CompileData): readonly NodeData[] => stages?.find(
 /** A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little. */
 export function valueText(compile: CompileData): (value: ValueData) => string {
   const sources = new Map(compile.inputs?.map(({ name, source }) => [name, ` of ${source}`]));
-  const types = new Map(captured(compile).map(({ name, type }) => [`tensor ${name}`, `: ${type}${sources.get(name) ?? ""}`]));
+  const types =
+    new Map(captured(compile).map(({ name, type }) => [`tensor ${name}`, `: ${type}${sources.get(name) ?? ""}`]));
   return ([text]) => text + (types.get(text) ?? "");
 }
 
 export function added(compile: CompileData): readonly Added[] {
-  const { made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], trace: steps = [] } = compile;
+  const { made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], trace: steps = [] } =
+    compile;
   const first = new Map(steps.map((step, at) => [step[1], at] as const).reverse());
   const found: Added[] = [
     ...captured(compile).map(({ id, op, name, target, type }): Added => (
-      op === "placeholder" ? [made[id] ?? -1, "input", `${name}: ${type}`, id] : [made[id] ?? -1, "node", `${name} = ${target} ${type}`, id])),
+      op === "placeholder" ? [made[id] ?? -1, "input", `${name}: ${type}`, id]
+        : [made[id] ?? -1, "node", `${name} = ${target} ${type}`, id])),
     ...guards.map(({ step = -1, words, expression, id }): Added => [step, "guard", words || expression, id]),
     ...effects.map(({ step = -1, expression }): Added => [step, "effect", expression]),
-    ...symbols.map(({ step = -1, name, source, status, why }): Added => [step, "symbol", `${name} = ${source}, ${status}: ${why}`]),
+    ...symbols.map(
+      ({ step = -1, name, source, status, why }): Added => [step, "symbol", `${name} = ${source}, ${status}: ${why}`]),
     ...breaks.map(({ step = -1, why }): Added => [step, "break", why.title]),
     ...activations.map((each, n): Added => [each.depth || !n ? -1 : first.get(n)!, "restart", ""]),
   ];
@@ -100,9 +104,12 @@ export function added(compile: CompileData): readonly Added[] {
 }
 
 /** The steps of each kind of thing that happens, and those inside inlined functions. */
-export function marks({ trace: steps = [], activations = [], breaks = [] }: CompileData, added: readonly Added[]): { readonly [kind: string]: readonly number[] } {
-  const found: { [kind: string]: number[] } = { inlined: steps.flatMap(([, activation], n) => (activations[activation]?.depth ? [n] : [])) };
-  const onward = breaks.flatMap(({ step = -1, continuation }): Added[] => (continuation ? [[step, "continuation", continuation]] : []));
+export function marks({ trace: steps = [], activations = [], breaks = [] }: CompileData,
+    added: readonly Added[]): { readonly [kind: string]: readonly number[] } {
+  const found: { [kind: string]: number[] } =
+    { inlined: steps.flatMap(([, activation], n) => (activations[activation]?.depth ? [n] : [])) };
+  const onward = breaks.flatMap(
+    ({ step = -1, continuation }): Added[] => (continuation ? [[step, "continuation", continuation]] : []));
   for (const kind of ["node", "guard", "effect", "symbol", "continuation", "break", "restart"]) {
     const made = [...added, ...onward].flatMap(([step, of]) => (of === kind && steps[step] ? [step] : []));
     found[kind] = [...new Set(made)];
@@ -127,7 +134,8 @@ function places(compile: CompileData): readonly (readonly [function: string, lin
   });
 }
 
-/** The step of a later capture that a step of an earlier one is, by function, line and opcode; where it went, one before it. */
+/** The step of a later capture that a step of an earlier one is, by function, line and opcode; where it went, one
+ * before it. */
 export function aligned(before: CompileData, at: number, after: CompileData): number {
   const times = new Map<string, number[]>();
   places(after).forEach((place, n) => entry(times, place.join(), () => []).push(n));
@@ -142,8 +150,8 @@ export function aligned(before: CompileData, at: number, after: CompileData): nu
   return found;
 }
 
-/** What a capture adds that another does not: "− " before what only the first has, "+ " before what only the second has.
- * As Steps.diff of explorer/show/view/steps.py. */
+/** What a capture adds that another does not: "− " before what only the first has, "+ " before what only the second
+ * has. As Steps.diff of explorer/show/view/steps.py. */
 export function stepChanges(before: CompileData, after: CompileData): string[] {
   const left = new Map<string, number>();
   for (const [compile, by] of [[before, -1], [after, 1]] as const) {
@@ -153,7 +161,8 @@ export function stepChanges(before: CompileData, after: CompileData): string[] {
       if (text) left.set(label, (left.get(label) ?? 0) + by);
     }
   }
-  return [...left].flatMap(([said, many]) => Array<string>(Math.abs(many)).fill(`${many < 0 ? "−" : "+"} ${said}`)).sort((a, b) => (a.slice(2) < b.slice(2) ? -1 : 1));
+  return [...left].flatMap(([said, many]) => Array<string>(Math.abs(many)).fill(`${many < 0 ? "−" : "+"} ${said}`))
+    .sort((a, b) => (a.slice(2) < b.slice(2) ? -1 : 1));
 }
 
 /** The steps at which all terms of a query hold; what is wrong with it where it is none. */
@@ -171,7 +180,8 @@ export function find(compile: CompileData, codes: Instructions, files: FileNames
     top: held => held.stack.slice(-1).map(typed), stack: held => held.stack.map(typed),
     local: held => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),
     step: (_, at) => at, depth: (_, at) => entered(at)?.depth ?? 0, nodes: (_, at) => steps[at]![2],
-    line: (_, at) => code(at)?.span?.line, at: (_, at) => { const span = code(at)?.span; return span && files.place(span.file, span.line); }, attempt: (_, at) => attempts[steps[at]![1]] ?? 1,
+    line: (_, at) => code(at)?.span?.line, at: (_, at) => { const span = code(at)?.span;
+    return span && files.place(span.file, span.line); }, attempt: (_, at) => attempts[steps[at]![1]] ?? 1,
   };
   for (const kind of ["input", "node", "guard", "effect", "symbol", "break", "restart"]) {
     facts[kind] = (_, at) => did.get(at)?.map(([, of, text]) => of === kind && (text || kind));
@@ -179,8 +189,10 @@ export function find(compile: CompileData, codes: Instructions, files: FileNames
   return found(query, facts, replayed(compile));
 }
 
-/** Where a move by line leads, through calls ("line"), past them ("over") or out of the function ("out"); -1 for nowhere. */
-export function byLine({ trace: steps = [], activations = [] }: CompileData, codes: Instructions, at: number, to: string, back: boolean): number {
+/** Where a move by line leads, through calls ("line"), past them ("over") or out of the function ("out"); -1 for
+ * nowhere. */
+export function byLine({ trace: steps = [], activations = [] }: CompileData, codes: Instructions, at: number,
+    to: string, back: boolean): number {
   const depth = (n: number) => activations[steps[n]![1]]?.depth ?? 0;
   const place = (n: number) => {
     const [id, activation] = steps[n]!;

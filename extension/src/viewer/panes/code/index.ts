@@ -129,7 +129,8 @@ export function code(into: HTMLElement, context: Context): Pane {
 
   function kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
-    const made = button("ex-button", own(KINDS, kind) ?? kind, () => choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
+    const made = button("ex-button", own(KINDS, kind) ?? kind, () => choose(kind),
+      { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
     on(made, "keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -148,16 +149,21 @@ export function code(into: HTMLElement, context: Context): Pane {
   function factsOf({ half, kernel }: Unit): HTMLElement[] {
     const { facts = [], loops = [] } = kernel ?? {};
     const measured = kernel
-      ? [kernel.bytes && `${bytes(kernel.bytes)} moved`, kernel.flops && scaled(kernel.flops, "FLOP"), kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
+      ? [kernel.bytes && `${bytes(kernel.bytes)} moved`, kernel.flops && scaled(kernel.flops, "FLOP"),
+        kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
-    const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...facts.slice(loops.length && 1)], " · "))];
-    const loopTexts = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? `, ${tile} at a time` : ""}`);
-    if (loopTexts.length) lines.push(h("details", h("summary", `Loops: ${loopTexts.join("; ")}`), ...facts.slice(0, 1)));
+    const lines: HTMLElement[] =
+      [h("span", phrase([half.target, ...measured, ...facts.slice(loops.length && 1)], " · "))];
+    const loopTexts = loops.map(
+      ({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? `, ${tile} at a time` : ""}`);
+    if (loopTexts.length)
+      lines.push(h("details", h("summary", `Loops: ${loopTexts.join("; ")}`), ...facts.slice(0, 1)));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ not run on this machine"));
     if (kernel) {
       const output = h("pre");
       const tell = (text: string) => (output.textContent = text);
-      const ask = () => void made(context.host, `throughput("${kernel.id}")`, "throughput", shownCompile, kernel.id).then(tell, (error: Error) => tell(error.message));
+      const ask = () => void made(context.host, `throughput("${kernel.id}")`, "throughput", shownCompile, kernel.id)
+        .then(tell, (error: Error) => tell(error.message));
       lines.push(button("ex-link", "Save as a program", () => context.save(programOf(kernel))));
       if (kernel.lowered?.["asm"]) lines.push(button("ex-link", "Throughput", ask), output);
     }

@@ -13,8 +13,10 @@ export function intel(line: string, known: { readonly [name: string]: MnemonicDa
   const [, indent, prefix, name = "", space, operands, comment] = LINE.exec(line) ?? [];
   if (!name) return line;
   const [, other] = own(known, name) ?? [];
-  const [written = name, ...size] = other && !(name === "movq" && operands?.includes("mm")) ? other.split(" ") : [name, ...(other?.split(" ").slice(1) ?? [])];
-  const operandText = operands?.split(/,\s*(?![^()]*\))/).reverse().map(each => operand(each, size.join(" "))).join(", ");
+  const [written = name, ...size] = other && !(name === "movq" && operands?.includes("mm"))
+    ? other.split(" ") : [name, ...(other?.split(" ").slice(1) ?? [])];
+  const operandText =
+    operands?.split(/,\s*(?![^()]*\))/).reverse().map(each => operand(each, size.join(" "))).join(", ");
   return `${indent}${prefix}${written}${space}${operandText}${comment}`;
 }
 
@@ -24,7 +26,9 @@ function operand(text: string, size: string): string {
     const bare = text.replace(/%(?=\w)/g, "").replace(/^\*/, "");
     return bare.replace(/^\$(?=-?(0x[\da-f]+|\d+)$)/i, "").replace(/^\$/, "OFFSET FLAT:");
   }
-  const terms = [base?.slice(1), index && index.slice(1) + (scale === "1" ? "" : `*${scale}`), offset === "0" ? "" : offset];
+  const terms =
+    [base?.slice(1), index && index.slice(1) + (scale === "1" ? "" : `*${scale}`), offset === "0" ? "" : offset];
   const sizeText = star ? "QWORD PTR " : size && `${size} `;
-  return `${sizeText}${segment.slice(1)}[${terms.filter(Boolean).join("+").replace("+-", "-")}]${rest.replace(/%/g, "")}`;
+  const place = terms.filter(Boolean).join("+").replace("+-", "-");
+  return `${sizeText}${segment.slice(1)}[${place}]${rest.replace(/%/g, "")}`;
 }

@@ -1,7 +1,7 @@
 // The generated texts of a compile: what can be chosen, and where an element is.
 
 import { type Key, parts } from "../../element";
-import { seconds } from "../../format";
+import { phrase, seconds } from "../../format";
 import { entry } from "../../collections";
 import type { Links } from "../../links";
 import type { CompileData, HalfData, KernelData, TextData } from "../../record";
@@ -16,7 +16,8 @@ export interface Unit {
 }
 
 export const KINDS: { readonly [kind: string]: string } = {
-  cpp: "C++", triton: "Triton", python: "Python", asm: "Assembly", ttir: "TTIR", ttgir: "TTGIR", llir: "LLVM IR", ptx: "PTX", sass: "SASS",
+  cpp: "C++", triton: "Triton", python: "Python", asm: "Assembly", ttir: "TTIR", ttgir: "TTGIR", llir: "LLVM IR",
+  ptx: "PTX", sass: "SASS",
   amdgcn: "AMD GCN",
 };
 
@@ -25,12 +26,17 @@ export function unitsOf(compile: CompileData): Unit[] {
   return (compile.halves ?? []).flatMap(half => {
     const found: Unit[] = (half.kernels ?? []).map(kernel => ({
       id: `${half.name}/${kernel.id}`, half, kernel,
-      label: `${kernel.function.startsWith(`${kernel.id}_`) ? "" : `${kernel.id}  `}${kernel.function}${kernel.seconds == null ? "" : `  ${seconds(kernel.seconds)}`}`,
+      label: phrase([kernel.function.startsWith(`${kernel.id}_`) ? "" : kernel.id, kernel.function,
+        kernel.seconds == null ? "" : seconds(kernel.seconds)], "  "),
       texts: new Map([[kernel.language, kernel.source], ...Object.entries(kernel.lowered ?? {})]),
     }));
-    if (half.wrapper) found.push({ id: `${half.name}/wrapper`, half, label: "wrapper (calls the kernels)", texts: new Map([["python", half.wrapper]]) });
+    if (half.wrapper)
+      found.push({ id: `${half.name}/wrapper`, half, label: "wrapper (calls the kernels)",
+        texts: new Map([["python", half.wrapper]]) });
     const whole = compile.stages?.find(each => each.name === "generate" && each.half === half.name)?.body;
-    if (whole) found.push({ id: `${half.name}/all`, half, label: "everything generated", texts: new Map([[whole.language ?? "text", whole]]) });
+    if (whole)
+      found.push({ id: `${half.name}/all`, half, label: "everything generated",
+        texts: new Map([[whole.language ?? "text", whole]]) });
     return found;
   });
 }
@@ -39,7 +45,8 @@ export function unitsOf(compile: CompileData): Unit[] {
 export function firstUnit(units: readonly Unit[], half?: string): Unit | undefined {
   const own = units.filter(each => half === undefined || each.half.name === half);
   const timed = own.filter(each => each.kernel?.seconds != null);
-  return timed.reduce<Unit | undefined>((best, each) => ((each.kernel?.seconds ?? 0) > (best?.kernel?.seconds ?? 0) ? each : best), undefined) ?? own[0];
+  return timed.reduce<Unit | undefined>(
+    (best, each) => ((each.kernel?.seconds ?? 0) > (best?.kernel?.seconds ?? 0) ? each : best), undefined) ?? own[0];
 }
 
 export interface Spot {
@@ -55,7 +62,8 @@ interface Places {
 
 const places = new WeakMap<readonly Unit[], Places>();
 
-const idsIn = ({ unit, kind }: Spot): readonly string[] => (unit.texts.get(kind)?.lines ?? []).flatMap(([, id, origins]) => id || (origins ?? []));
+const idsIn = ({ unit, kind }: Spot): readonly string[] => (unit.texts.get(kind)?.lines ?? [])
+  .flatMap(([, id, origins]) => id || (origins ?? []));
 
 function placesOf(units: readonly Unit[]): Places {
   const spots = units.flatMap(unit => [...unit.texts.keys()].map(kind => ({ unit, kind })));
@@ -65,7 +73,8 @@ function placesOf(units: readonly Unit[]): Places {
 }
 
 /** Where an element is written: the text at hand where it is in it, or else the first one; itself before its chain. */
-export function spotOf(units: readonly Unit[], compile: string, links: Links, what: Key, at: Spot | undefined): Spot | undefined {
+export function spotOf(units: readonly Unit[], compile: string, links: Links, what: Key,
+    at: Spot | undefined): Spot | undefined {
   const { spots, first } = entry(places, units, () => placesOf(units));
   const here = new Set(at && idsIn(at));
   const holds = (wanted: Iterable<Key>) => {
@@ -79,6 +88,7 @@ export function spotOf(units: readonly Unit[], compile: string, links: Links, wh
     return spots[least];
   };
   const kernel = units.find(each => each.kernel?.id === parts(what).id);
-  if (kernel) return { unit: kernel, kind: at && kernel.texts.has(at.kind) ? at.kind : ([...kernel.texts.keys()][0] ?? "") };
+  if (kernel)
+    return { unit: kernel, kind: at && kernel.texts.has(at.kind) ? at.kind : ([...kernel.texts.keys()][0] ?? "") };
   return holds([what]) ?? holds(links.chain(what));
 }

@@ -27,7 +27,8 @@ export function Signatures(family: Family, moduleOf: (index: number) => string) 
         const own = inside.get(source);
         if (own !== undefined) return `i${own}`;
         const data = state.nodes.get(source)!.data;
-        return `o${entry(outside, source, () => outside.size)} ${data.op === "placeholder" ? "input" : "value"} ${data.type}`;
+        const number = entry(outside, source, () => outside.size);
+        return `o${number} ${data.op === "placeholder" ? "input" : "value"} ${data.type}`;
       });
       const { op, target, type } = node.data;
       return JSON.stringify([

@@ -1,6 +1,6 @@
-// Which module and which kernel a node is drawn in. What the record says of the node itself comes first. Of some it says
-// nothing: inputs and views are drawn with what reads them, sums of gradients with what they add, or between what they add
-// last and what reads them.
+// Which module and which kernel a node is drawn in. What the record says of the node itself comes first. Of some it
+// says nothing: inputs and views are drawn with what reads them, sums of gradients with what they add, or between what
+// they add last and what reads them.
 
 import { syntheticReason } from "../../element";
 import type { NodeData } from "../../record";
@@ -12,11 +12,13 @@ import type { GraphKind } from "./views";
 /** The module of each node, by index. `moduleOfOrigin` helps where nodes carry no module (eager's autograd graph). */
 export function modulesOf(family: Family, moduleOfOrigin: (id: string) => string): string[] {
   const users = usersOf(family);
-  const own = family.vertices.map(({ data }) => data.module || (data.op === "grad_fn" ? commonPath(data.origins.map(moduleOfOrigin)) : ""));
+  const own = family.vertices.map(
+    ({ data }) => data.module || (data.op === "grad_fn" ? commonPath(data.origins.map(moduleOfOrigin)) : ""));
   for (const { index, data, backward, sources } of family.vertices) {
     if (own[index] || !isSynthetic(data)) continue;
     const pathOf = (near: readonly number[]) => {
-      const known = near.map(each => family.vertices[each]!).filter(each => each.backward === backward && (own[each.index] || !isSynthetic(each.data)));
+      const known = near.map(each => family.vertices[each]!)
+        .filter(each => each.backward === backward && (own[each.index] || !isSynthetic(each.data)));
       return commonPath(known.map(each => own[each.index]!));
     };
     const [all, last] = [pathOf(sources), pathOf([...sources.slice(-1), ...users[index]!.slice(0, 1)])];
@@ -24,7 +26,8 @@ export function modulesOf(family: Family, moduleOfOrigin: (id: string) => string
   }
   return family.vertices.map((vertex, n) => {
     if (own[n] || !isInput(vertex)) return own[n]!;
-    const readers = users[n]!.filter(user => family.vertices[user]!.backward === vertex.backward && !isInput(family.vertices[user]!));
+    const readers =
+      users[n]!.filter(user => family.vertices[user]!.backward === vertex.backward && !isInput(family.vertices[user]!));
     return commonPath(readers.map(user => own[user]!));
   });
 }

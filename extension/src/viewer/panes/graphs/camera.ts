@@ -19,7 +19,8 @@ export interface Rectangle extends Extent {
 }
 
 export function within(inner: Rectangle, outer: Rectangle): boolean {
-  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width && inner.y + inner.height <= outer.y + outer.height;
+  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width
+    && inner.y + inner.height <= outer.y + outer.height;
 }
 
 const LEAST_SCALE = 0.02;
@@ -57,14 +58,16 @@ export function beginning(drawing: Extent, view: Extent, boxes: readonly Rectang
 }
 
 function fitting(drawing: Extent, view: Extent): number {
-  const scale = Math.min((view.width - 2 * MARGIN) / Math.max(drawing.width, 1), (view.height - 2 * MARGIN) / Math.max(drawing.height, 1), 1);
+  const scale = Math.min((view.width - 2 * MARGIN) / Math.max(drawing.width, 1),
+    (view.height - 2 * MARGIN) / Math.max(drawing.height, 1), 1);
   return Math.max(scale, LEAST_SCALE);
 }
 
 /** Centerd from side to side; from the top where it is higher than the view. */
 function centered(drawing: Extent, view: Extent, scale: number): Camera {
   const x = (drawing.width - view.width / scale) / 2;
-  const y = drawing.height * scale + 2 * MARGIN > view.height ? -MARGIN / scale : (drawing.height - view.height / scale) / 2;
+  const y =
+    drawing.height * scale + 2 * MARGIN > view.height ? -MARGIN / scale : (drawing.height - view.height / scale) / 2;
   return { x, y, scale };
 }
 
@@ -75,7 +78,8 @@ export function clamped(camera: Camera, drawing: Extent, view: Extent): Camera {
     return Math.min(Math.max(at, kept - seen), size - kept);
   };
   return {
-    x: along(camera.x, drawing.width, view.width / camera.scale), y: along(camera.y, drawing.height, view.height / camera.scale),
+    x: along(camera.x, drawing.width, view.width / camera.scale),
+    y: along(camera.y, drawing.height, view.height / camera.scale),
     scale: camera.scale,
   };
 }
@@ -87,7 +91,8 @@ export function showing(camera: Camera, what: Rectangle, view: Extent): Camera {
   const room = MARGIN / scale;
   const around = { x: what.x - room, y: what.y - room, width: what.width + 2 * room, height: what.height + 2 * room };
   if (scale === camera.scale && within(around, { ...camera, ...seen })) return camera;
-  const along = (start: number, size: number, whole: number) => (size + 2 * room > whole ? start - room : start + (size - whole) / 2);
+  const along = (start: number, size: number,
+    whole: number) => (size + 2 * room > whole ? start - room : start + (size - whole) / 2);
   return { x: along(what.x, what.width, seen.width), y: along(what.y, what.height, seen.height), scale };
 }
 

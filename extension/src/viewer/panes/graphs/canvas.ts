@@ -39,10 +39,12 @@ export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Cam
   const ratio = window.devicePixelRatio || 1;
   const context = canvas.getContext("2d");
   if (!context) return;
-  const seen: Rectangle = { x: camera.x, y: camera.y, width: canvas.clientWidth / camera.scale, height: canvas.clientHeight / camera.scale };
+  const seen: Rectangle =
+    { x: camera.x, y: camera.y, width: canvas.clientWidth / camera.scale, height: canvas.clientHeight / camera.scale };
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
-  context.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, -camera.x * ratio * camera.scale, -camera.y * ratio * camera.scale);
+  context.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, -camera.x * ratio * camera.scale,
+    -camera.y * ratio * camera.scale);
   const thin = Math.max(1, 0.6 / camera.scale);
   const boxes = scene.marks.filter(mark => overlap(mark, seen));
   for (const mark of boxes) if (mark.open) frame(context, mark, colors, thin);
@@ -62,7 +64,8 @@ export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Cam
   context.lineWidth = 2 * thin;
   context.stroke();
   for (const mark of boxes) if (!mark.open) box(context, mark, lit, colors, thin);
-  for (const mark of boxes) if (12 * camera.scale >= LEAST_TEXT || mark.open) write(context, mark, colors, camera.scale);
+  for (const mark of boxes) if (12 * camera.scale >= LEAST_TEXT || mark.open)
+    write(context, mark, colors, camera.scale);
 }
 
 function trace(context: CanvasRenderingContext2D, points: readonly number[]): void {
@@ -96,7 +99,8 @@ function box(context: CanvasRenderingContext2D, mark: DrawnItem, lit: Lit, color
     context.fill();
     context.globalAlpha = 1;
   }
-  const edge = mark === lit.current ? "--ex-accent" : lit.hot.has(mark) ? "--ex-hot-edge" : mark.sign ? `--ex-g-${mark.sign}` : mark.counts ? "--ex-g-changed" : "";
+  const edge = mark === lit.current ? "--ex-accent"
+    : lit.hot.has(mark) ? "--ex-hot-edge" : mark.sign ? `--ex-g-${mark.sign}` : mark.counts ? "--ex-g-changed" : "";
   context.strokeStyle = colors.of(edge || (color ?? "--ex-fg2"));
   context.lineWidth = edge ? 4 * thin : thin;
   if (mark.sign === "removed") context.setLineDash([6, 4]);
@@ -116,7 +120,8 @@ function write(context: CanvasRenderingContext2D, mark: DrawnItem, colors: Color
   if (size * scale < LEAST_TEXT) return;
   context.font = `600 ${size}px ${colors.of("--ex-font")}`;
   if (mark.open && context.measureText(mark.label.title).width > mark.width) return;
-  const [x, y] = mark.open ? [mark.x + 8, mark.y + size + 2] : [mark.x + (mark.item.kind === "leaf" ? 12 : 10), mark.y + 17];
+  const [x, y] =
+    mark.open ? [mark.x + 8, mark.y + size + 2] : [mark.x + (mark.item.kind === "leaf" ? 12 : 10), mark.y + 17];
   if (mark.open) {
     context.strokeStyle = colors.of("--ex-bg");
     context.lineWidth = size / 4;

@@ -1,4 +1,5 @@
-// What a box is about, as a card: beside the pointer while it rests on a box, in the corner for the box that was chosen.
+// What a box is about, as a card: beside the pointer while it rests on a box, in the corner for the box that was
+// chosen.
 
 import { reasonLink } from "../../reasonlink";
 import { button, fill, h, tool } from "../../dom";

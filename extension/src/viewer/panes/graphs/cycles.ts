@@ -1,5 +1,5 @@
-// Groups that are entered twice: a module that is called again further down. As one box it would make a cycle of a graph
-// that has none, so that each call becomes a group of its own.
+// Groups that are entered twice: a module that is called again further down. As one box it would make a cycle of a
+// graph that has none, so that each call becomes a group of its own.
 
 import { entry } from "../../collections";
 
@@ -45,7 +45,8 @@ function components(out: readonly (readonly number[])[]): Int32Array {
 }
 
 /** Parts of a list of vertices, by what each belongs to; the edges between parts. */
-export function quotient(parts: readonly (readonly number[])[], sourcesOf: (vertex: number) => readonly number[]): number[][] {
+export function quotient(parts: readonly (readonly number[])[],
+    sourcesOf: (vertex: number) => readonly number[]): number[][] {
   const part = new Map<number, number>();
   parts.forEach((members, n) => members.forEach(vertex => part.set(vertex, n)));
   const out: Set<number>[] = parts.map(() => new Set());
@@ -61,7 +62,8 @@ export function quotient(parts: readonly (readonly number[])[], sourcesOf: (vert
 }
 
 /** The parts of `parts` that are on a cycle of parts. */
-export function onCycles(parts: readonly (readonly number[])[], sourcesOf: (vertex: number) => readonly number[]): Set<number>[] {
+export function onCycles(parts: readonly (readonly number[])[],
+    sourcesOf: (vertex: number) => readonly number[]): Set<number>[] {
   const component = components(quotient(parts, sourcesOf));
   const members = new Map<number, Set<number>>();
   component.forEach((which, n) => entry(members, which, () => new Set()).add(n));
@@ -70,7 +72,8 @@ export function onCycles(parts: readonly (readonly number[])[], sourcesOf: (vert
 
 /** A part cut into its visits: the vertices that no path through the rest leads to, those that one path out and in
  * again leads to, and so on. `around` are all vertices on the cycle, in the order of the graph. */
-export function visits(part: readonly number[], around: readonly number[], sourcesOf: (vertex: number) => readonly number[]): number[][] {
+export function visits(part: readonly number[], around: readonly number[],
+    sourcesOf: (vertex: number) => readonly number[]): number[][] {
   const inside = new Set(part);
   const on = new Set(around);
   const left = new Map<number, number>(); // for a vertex outside: the last visit that leads to it

@@ -4,7 +4,8 @@ import { aria, h, on, taken, tool } from "../../dom";
 import type { Key } from "../../element";
 import { sum } from "../../collections";
 import { ends } from "../../signal";
-import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole, zoomed } from "./camera";
+import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole,
+  zoomed } from "./camera";
 import { Colors, type Lit, paintCanvas } from "./canvas";
 import { gestures } from "./gestures";
 import type { Item } from "./groups";
@@ -49,7 +50,8 @@ export function Drawing(name: string, hooks: Hooks) {
   let gliding = 0;
   const fit = () => glide(whole(shownScene, extent));
   const zoomBy = (factor: number) => look(zoomed(eye, extent.width / 2, extent.height / 2, factor));
-  const under = (x: number, y: number): DrawnItem | null => markAt(shownScene, eye.x + x / eye.scale, eye.y + y / eye.scale);
+  const under = (x: number, y: number): DrawnItem | null =>
+    markAt(shownScene, eye.x + x / eye.scale, eye.y + y / eye.scale);
   const hover = (x: number, y: number) => point(under(x, y), x, y);
   const layers = Layers(name);
   const minimap = Minimap((x, y) => {
@@ -63,7 +65,8 @@ export function Drawing(name: string, hooks: Hooks) {
   const element = h(
     "div.ex-g-view", {
       tabindex: 0, role: "application", "aria-roledescription": "graph",
-      "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
+      "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group "
+        + "around, plus and minus zoom, 0 fits, Shift and arrows move.",
     },
     canvas, layers.element, minimap.element, controls, announced,
   );
@@ -243,7 +246,8 @@ export function Drawing(name: string, hooks: Hooks) {
   function dress(before: Lit | null): void {
     const near = pointed ?? atHand;
     const { hot } = lit;
-    const ties = shownScene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
+    const ties =
+      shownScene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
     layers.dress(before, lit, ties);
   }
 
@@ -257,7 +261,8 @@ export function Drawing(name: string, hooks: Hooks) {
 
   function click(x: number, y: number): void {
     const mark = under(x, y);
-    if (mark && mark.item.kind !== "leaf" && (eye.x + x / eye.scale) - mark.x < 22 && eye.scale > NEAR) return hooks.toggled(mark);
+    if (mark && mark.item.kind !== "leaf" && (eye.x + x / eye.scale) - mark.x < 22 && eye.scale > NEAR)
+      return hooks.toggled(mark);
     setCurrent(mark);
     hooks.chosen(mark);
   }
@@ -277,7 +282,8 @@ export function Drawing(name: string, hooks: Hooks) {
     else if (event.key === "+" || event.key === "=") zoomBy(ZOOM);
     else if (event.key === "-") zoomBy(1 / ZOOM);
     else if (event.key === "0") fit();
-    else if (event.key === "Enter" && current) current.item.kind === "leaf" ? hooks.chosen(current) : hooks.toggled(current);
+    else if (event.key === "Enter" && current)
+      current.item.kind === "leaf" ? hooks.chosen(current) : hooks.toggled(current);
     else if (event.key === " " && current) hooks.chosen(current);
     else if (event.key === "Backspace" && current) hooks.left(current);
     else if (event.key === "Escape" && current) release();

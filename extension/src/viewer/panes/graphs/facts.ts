@@ -48,7 +48,8 @@ function describeNode(mark: DrawnItem, vertex: number, model: Model): Descriptio
   add("Size", data.bytes ? bytes(data.bytes) : "");
   add("Note", data.about ?? "");
   add("Module", data.module ?? "");
-  if (data.span) add("Source", model.files.value.place(data.span.file, data.span.line), { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
+  if (data.span) add("Source", model.files.value.place(data.span.file, data.span.line),
+    { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
   const synthetic = data.origins.map(syntheticReason).filter(reason => reason !== null);
   add("From", data.origins.filter(origin => !isSourceLine(origin) && syntheticReason(origin) === null).join(", "));
   add("No source line", [...new Set(synthetic)].join(", "));
@@ -58,7 +59,8 @@ function describeNode(mark: DrawnItem, vertex: number, model: Model): Descriptio
     for (const home of became.homes) facts.push(homeFact(home, here(home.id)));
   }
   const saved = mark.backward ? part.saved.get(data.id) : undefined;
-  if (saved) add(own(SAVED_KINDS, saved.kind) ?? saved.kind, phrase([saved.why.title, saved.why.detail], ": "), { why: saved.why });
+  if (saved) add(own(SAVED_KINDS, saved.kind) ?? saved.kind, phrase([saved.why.title, saved.why.detail], ": "),
+    { why: saved.why });
   const outputs = mark.outputs.map(String).join(", ");
   add("Result of the graph", outputs && `number ${outputs}`);
   add("Read by", node.users.length ? count(node.users.length, "node") : mark.outputs.length ? "" : "no node");
@@ -68,7 +70,8 @@ function describeNode(mark: DrawnItem, vertex: number, model: Model): Descriptio
 }
 
 const HANDLED: { readonly [kind: string]: string } = {
-  "": "", kernel: "", extern: "", view: "a view: no code of its own", constant: "a constant", unused: "nothing: its result is not needed",
+  "": "", kernel: "", extern: "", view: "a view: no code of its own", constant: "a constant",
+  unused: "nothing: its result is not needed",
 };
 
 function homeFact(home: Home, what: Key): NodeFact {
@@ -88,10 +91,13 @@ function describeGroup(mark: DrawnItem, group: Group): Description {
   const state = subject.state(view);
   const there = group.vertices.filter(vertex => state.nodes.has(vertex));
   const facts: NodeFact[] = [{ name: "Holds", text: count(there.length, "node") }];
-  if (group.kind === "alike") facts.push({ name: "Alike", text: `${group.children.length} layers with the same operations, types, arguments and wiring` });
+  if (group.kind === "alike")
+    facts.push(
+      { name: "Alike", text: `${group.children.length} layers with the same operations, types, arguments and wiring` });
   const module = group.kind === "module" ? commonModule(there.map(vertex => subject.modules[vertex]!)) : "";
   if (module) facts.push({ name: "Module", text: module });
-  if (group.kind === "side") facts.push({ name: "What", text: group.label === "backward" ? BACKWARD : "what the results are computed from" });
+  if (group.kind === "side")
+    facts.push({ name: "What", text: group.label === "backward" ? BACKWARD : "what the results are computed from" });
   if (mark.counts) facts.push({ name: "This pass", text: countsText(mark.counts) });
   if (group.home) {
     facts.push(homeFact(group.home, key(subject.compile.id, group.home.id)));
@@ -101,11 +107,15 @@ function describeGroup(mark: DrawnItem, group: Group): Description {
     const timed = [...homes.values()].filter(home => home.seconds !== null);
     const total = sum(timed, home => home.seconds!);
     const time = timed.length ? `, ${seconds(total)} in all (other nodes may share them)` : "";
-    if (homes.size) facts.push({ name: "Runs in", text: count(homes.size, "kernel or library call", "kernels and library calls") + time });
+    if (homes.size)
+      facts.push(
+        { name: "Runs in", text: count(homes.size, "kernel or library call", "kernels and library calls") + time });
   }
   const saved = (["saved", "recomputed", "input"] as const).flatMap(kind => {
-    const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? []).filter(each => each.kind === kind);
-    return some.length && view.kind !== "captured" ? [`${SAVED_KINDS[kind]}: ${some.length}, ${bytes(sum(some, each => each.bytes))}`] : [];
+    const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? [])
+      .filter(each => each.kind === kind);
+    return some.length && view.kind !== "captured"
+      ? [`${SAVED_KINDS[kind]}: ${some.length}, ${bytes(sum(some, each => each.bytes))}`] : [];
   });
   if (saved.length) facts.push({ name: "For the backward", text: saved.join("\n") });
   return { title: group.label, meaning: "", facts };
@@ -115,6 +125,7 @@ const BACKWARD = "operations that compute gradients, and what only they use";
 
 function commonModule(modules: readonly string[]): string {
   let [first = "", ...rest] = modules;
-  for (const other of rest) while (first && other !== first && !other.startsWith(`${first}.`)) first = first.slice(0, Math.max(first.lastIndexOf("."), 0));
+  for (const other of rest) while (first && other !== first
+    && !other.startsWith(`${first}.`)) first = first.slice(0, Math.max(first.lastIndexOf("."), 0));
   return first;
 }

@@ -129,7 +129,8 @@ function callsOf(lines: readonly LineData[]): Map<string, string> {
 }
 
 /** What gradients from outside flow into, and what is read by nothing else. */
-function backwardOf(sources: readonly ReadonlySet<number>[], tangents: readonly number[], stays: (at: number) => boolean): Set<number> {
+function backwardOf(sources: readonly ReadonlySet<number>[], tangents: readonly number[],
+    stays: (at: number) => boolean): Set<number> {
   if (tangents.length === 0) return new Set();
   const users: number[][] = sources.map(() => []);
   sources.forEach((list, at) => list.forEach(source => users[source]!.push(at)));
@@ -168,6 +169,7 @@ export function differences(before: StateNode, after: StateNode): string[] {
     ["call", node => node.call],
     ["note", node => node.data.about ?? ""],
   ];
-  const found = fields.filter(([, of]) => of(before) !== of(after)).map(([name, of]) => `${name}: ${of(before)} → ${of(after)}`);
+  const found =
+    fields.filter(([, of]) => of(before) !== of(after)).map(([name, of]) => `${name}: ${of(before)} → ${of(after)}`);
   return found.length > 1 ? found.filter(line => !line.startsWith("call: ")) : found;
 }

@@ -49,7 +49,8 @@ export function gestures(on: HTMLElement, handle: Gestures): Dispose {
         handle.move(now.x - before.x, now.y - before.y);
       } else {
         const other = [...down].find(([id]) => id !== event.pointerId)![1];
-        const [far, farBefore] = [Math.hypot(now.x - other.x, now.y - other.y), Math.hypot(before.x - other.x, before.y - other.y)];
+        const [far, farBefore] =
+          [Math.hypot(now.x - other.x, now.y - other.y), Math.hypot(before.x - other.x, before.y - other.y)];
         if (farBefore > 0) handle.zoom((now.x + other.x) / 2, (now.y + other.y) / 2, far / farBefore);
         handle.move((now.x - before.x) / 2, (now.y - before.y) / 2);
       }
@@ -80,8 +81,10 @@ export function gestures(on: HTMLElement, handle: Gestures): Dispose {
       }
     },
   };
-  for (const [name, listener] of Object.entries(listeners)) on.addEventListener(name, listener as EventListener, { passive: false });
-  return () => Object.entries(listeners).forEach(([name, listener]) => on.removeEventListener(name, listener as EventListener));
+  for (const [name, listener] of Object.entries(listeners))
+    on.addEventListener(name, listener as EventListener, { passive: false });
+  return () =>
+    Object.entries(listeners).forEach(([name, listener]) => on.removeEventListener(name, listener as EventListener));
 }
 
 function isControl(target: EventTarget | null): boolean {

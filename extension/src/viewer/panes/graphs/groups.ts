@@ -1,5 +1,5 @@
-// Nodes in groups, groups in groups: by module, or by the kernel that they ended in. What is too much for one picture is
-// cut into parts; layers that are alike are folded into one box.
+// Nodes in groups, groups in groups: by module, or by the kernel that they ended in. What is too much for one picture
+// is cut into parts; layers that are alike are folded into one box.
 
 import { alike, type Signatures } from "./alike";
 import { onCycles, visits } from "./cycles";
@@ -62,7 +62,8 @@ interface Cluster {
 /** The whole graph as one group. */
 export function grouped(family: Family, ways: Ways): Group {
   const keys = family.vertices.map(vertex => keysOf(vertex, ways));
-  const root: Draft = { kind: "root", id: "", label: "", parent: null, children: [], vertices: family.vertices.map((_, n) => n) };
+  const root: Draft =
+    { kind: "root", id: "", label: "", parent: null, children: [], vertices: family.vertices.map((_, n) => n) };
   new Builder(family, ways, keys).fill(root, 0);
   return root;
 }
@@ -71,7 +72,8 @@ type Draft = { -readonly [name in keyof Group]: Group[name] } & { children: Item
 
 function keysOf(vertex: Vertex, ways: Ways): GroupKey[] {
   const sides: GroupKey[] = ways.sides ? [{ label: vertex.backward ? "backward" : "forward", kind: "side" }] : [];
-  if (ways.by === "module") return [...sides, ...segments(ways.moduleOf(vertex)).map((label): GroupKey => ({ label, kind: "module" }))];
+  if (ways.by === "module")
+    return [...sides, ...segments(ways.moduleOf(vertex)).map((label): GroupKey => ({ label, kind: "module" }))];
   if (ways.by === "none") return [];
   const home = ways.homeOf(vertex);
   return home ? [...sides, { label: home.id, kind: "kernel", home }] : sides;
@@ -129,15 +131,18 @@ class Builder {
     group.children = this.#cut(group, this.#folded(group, made));
   }
 
-  /** Kernels with what lies between their own nodes and is in none: a view of what one node writes, which another reads. */
+  /** Kernels with what lies between their own nodes and is in none: a view of what one node writes, which another
+   * reads. */
   #absorbed(parts: readonly Cluster[]): Cluster[] {
     const holder = new Map<number, Cluster>();
     const gone = new Set<Cluster>();
     for (const cycle of onCycles(parts.map(part => part.vertices), this.#sourcesOf)) {
       const members = [...cycle].map(n => parts[n]!).sort((a, b) => a.vertices[0]! - b.vertices[0]!);
-      for (const part of members) if (part.key?.kind === "kernel") part.vertices.forEach(vertex => holder.set(vertex, part));
+      for (const part of members) if (part.key?.kind === "kernel")
+        part.vertices.forEach(vertex => holder.set(vertex, part));
       for (const part of members) {
-        const kernel = part.key ? undefined : this.#sourcesOf(part.vertices[0]!).map(source => holder.get(source)).find(each => each !== undefined);
+        const kernel = part.key ? undefined
+          : this.#sourcesOf(part.vertices[0]!).map(source => holder.get(source)).find(each => each !== undefined);
         if (!kernel) continue;
         kernel.vertices.push(...part.vertices);
         part.vertices.forEach(vertex => holder.set(vertex, kernel));
@@ -165,12 +170,14 @@ class Builder {
 
   /** Runs of groups that are alike, each as one group of them. */
   #folded(group: Draft, children: readonly Item[]): Item[] {
-    const runs = alike(children.filter((child): child is Group => child.kind === "module"), this.#ways.signatures, LEAST_ALIKE);
+    const runs = alike(children.filter((child): child is Group => child.kind === "module"), this.#ways.signatures,
+      LEAST_ALIKE);
     let kept = [...children];
     for (const run of runs) {
       const first = run[0]!;
       const label = `${first.label} – ${run[run.length - 1]!.label}`;
-      const fold = this.#group(group, "alike", `${first.label}+${run.length}`, label, run.flatMap(each => each.vertices).sort((a, b) => a - b));
+      const fold = this.#group(group, "alike", `${first.label}+${run.length}`, label,
+        run.flatMap(each => each.vertices).sort((a, b) => a - b));
       const members = new Set<Item>(run);
       const next = kept.flatMap(child => (child === first ? [fold] : members.has(child) ? [] : [child]));
       const at = next.indexOf(fold);
@@ -191,7 +198,8 @@ class Builder {
     for (let start = 0; start < children.length; start += size) {
       const some = children.slice(start, start + size);
       const vertices = some.flatMap(verticesOf).sort((a, b) => a - b);
-      const part = this.#group(group, "part", `part ${start} of ${children.length}`, `${this.#nameOf(some[0]!)} … ${this.#nameOf(some[some.length - 1]!)}`, vertices);
+      const part = this.#group(group, "part", `part ${start} of ${children.length}`,
+        `${this.#nameOf(some[0]!)} … ${this.#nameOf(some[some.length - 1]!)}`, vertices);
       part.children = some.map(each => moved(each, part));
       parts.push(part);
     }

@@ -33,7 +33,8 @@ export function Kernels(compile: CompileData) {
   const homes = found.map((home, order) => ({ ...home, order }));
   const byKey = new Map(homes.map(home => [home.key, home]));
   for (const half of all) {
-    for (const [id, became] of half.nodes) half.nodes.set(id, { ...became, homes: became.homes.map(each => byKey.get(each.key)!) });
+    for (const [id, became] of half.nodes)
+      half.nodes.set(id, { ...became, homes: became.homes.map(each => byKey.get(each.key)!) });
   }
   for (const stage of compile.stages ?? []) {
     for (const node of stage.graph?.nodes ?? []) {

@@ -115,10 +115,11 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
   };
 }
 
-/** The way back up: out of the lower box, round its right side, up along `points` (which lead down), round the right side
- * of the upper box, and into it from above. */
+/** The way back up: out of the lower box, round its right side, up along `points` (which lead down), round the right
+ * side of the upper box, and into it from above. */
 function roundabout(
-  points: readonly number[], boxes: readonly Box[], x: readonly number[], y: readonly number[], from: EdgeEnd, to: EdgeEnd,
+  points: readonly number[], boxes: readonly Box[], x: readonly number[], y: readonly number[], from: EdgeEnd,
+  to: EdgeEnd,
 ): number[] {
   const bottom = y[from.box]! + boxes[from.box]!.height;
   const [start, end] = [x[from.box]! + from.at, x[to.box]! + to.at];
@@ -156,7 +157,8 @@ function oriented(boxes: readonly Box[], nets: readonly Net[]): Arc[] {
       }
       const met = state[arc.to.box];
       const turned = () => ({
-        ...arc, back: true, from: { box: arc.to.box, at: spacing(boxes[arc.to.box]!) }, to: { box: top.box, at: spacing(boxes[top.box]!) },
+        ...arc, back: true, from: { box: arc.to.box, at: spacing(boxes[arc.to.box]!) },
+        to: { box: top.box, at: spacing(boxes[top.box]!) },
       });
       arcs.push(met === 1 ? turned() : arc);
       if (met === 0) {
@@ -190,7 +192,8 @@ function ranked(boxes: readonly Box[], arcs: readonly Arc[]): number[] {
   // A box and all that leads to it can move down where nothing else hangs on it.
   const loose = boxes.map(() => false);
   for (const box of sequence) {
-    loose[box] = boxes[box]!.border === undefined && into[box]!.every(from => loose[from] && new Set(out[from]).size === 1);
+    loose[box] = boxes[box]!.border === undefined
+      && into[box]!.every(from => loose[from] && new Set(out[from]).size === 1);
   }
   for (const box of [...sequence].reverse()) {
     if (loose[box] && out[box]!.length) layer[box] = least(out[box]!.map(to => layer[to]!)) - 1;
@@ -203,12 +206,14 @@ function ranked(boxes: readonly Box[], arcs: readonly Arc[]): number[] {
   return layer;
 }
 
-/** How many segments edges come to, before any is made: each edge, and for each net the layers that its longest passes. */
+/** How many segments edges come to, before any is made: each edge, and for each net the layers that its longest
+ * passes. */
 function segmentsOf(vertices: readonly LayerVertex[], arcs: readonly Arc[]): number {
   const passed = new Map<number, number>();
   const spans = (arc: Arc) => vertices[arc.to.box]!.layer - vertices[arc.from.box]!.layer - 1;
   for (const arc of arcs) passed.set(arc.net, Math.max(passed.get(arc.net) ?? 0, spans(arc)));
-  return arcs.length + [...passed.values()].reduce((total, each) => total + each, 0) + sum(arcs.filter(each => each.back), spans);
+  return arcs.length + [...passed.values()].reduce((total, each) => total + each, 0)
+    + sum(arcs.filter(each => each.back), spans);
 }
 
 /** The bends of a net's longest edge, and how many of them an edge goes along. */
@@ -218,7 +223,8 @@ interface Bends {
 }
 
 /** Adds a bend for each layer that an edge passes, shared by the edges of one net, and gives the segments between. */
-function bent(boxes: readonly Box[], vertices: LayerVertex[], arcs: readonly Arc[]): { segments: Segment[]; bends: Bends[] } {
+function bent(boxes: readonly Box[], vertices: LayerVertex[],
+    arcs: readonly Arc[]): { segments: Segment[]; bends: Bends[] } {
   const segments: Segment[] = [];
   const bends: Bends[] = [];
   let trunk: number[] = [];
@@ -229,7 +235,8 @@ function bent(boxes: readonly Box[], vertices: LayerVertex[], arcs: readonly Arc
     const passed = vertices[arc.to.box]!.layer - top - 1;
     const fromAt = arc.from.at - boxes[arc.from.box]!.width / 2;
     const below = (lower: number, lowerAt: number, last: number | undefined) =>
-      segments.push(last === undefined ? { upper: arc.from.box, upperAt: fromAt, lower, lowerAt } : { upper: last, upperAt: 0, lower, lowerAt });
+      segments.push(last === undefined
+        ? { upper: arc.from.box, upperAt: fromAt, lower, lowerAt } : { upper: last, upperAt: 0, lower, lowerAt });
     while (trunk.length < passed) {
       const made = vertices.length;
       vertices.push({ width: BEND_WIDTH, bend: true, light: false, layer: top + 1 + trunk.length });
@@ -260,7 +267,10 @@ function stacked(
   }
   let y = 0;
   return layers.map((members, n) => {
-    const ports = n > 0 && [n - 1, n].some(each => layers[each]!.every(vertex => boxes[vertex]?.border !== undefined || vertices[vertex]!.bend));
+    const ports =
+      n > 0
+        && [n - 1, n].some(
+          each => layers[each]!.every(vertex => boxes[vertex]?.border !== undefined || vertices[vertex]!.bend));
     if (n > 0) y += Math.round(Math.min((ports ? PORT_GAP : GAP) + sideways[n]! * 0.035, MOST_GAP));
     const top = y;
     y += members.reduce((most, vertex) => Math.max(most, boxes[vertex]?.height ?? 0), 0);

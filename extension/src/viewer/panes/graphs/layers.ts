@@ -33,7 +33,8 @@ export function Layers(name: string) {
 
   /** Makes what is missing; "later" where some of it was put off to the next frame, "nothing" where all was there. */
   function cover(scene: Scene, seen: Rectangle): "done" | "later" | "nothing" {
-    const wide: Rectangle = { x: seen.x - seen.width / 2, y: seen.y - seen.height / 2, width: 2 * seen.width, height: 2 * seen.height };
+    const wide: Rectangle =
+      { x: seen.x - seen.width / 2, y: seen.y - seen.height / 2, width: 2 * seen.width, height: 2 * seen.height };
     if (covered && within(seen, covered) && seen.width * 3 > covered.width) return "nothing";
     if (elements.size > MOST_KEPT) drop(wide);
     const started = performance.now();

@@ -18,13 +18,18 @@ export function legendOf(scene: Scene): HTMLElement[] {
   const signs = new Set(scene.marks.flatMap(mark => mark.sign ?? []));
   const kinds = new Set(scene.marks.map(mark => mark.backward));
   const marks: HTMLElement[] = [];
-  for (const sign of ["added", "removed", "changed"] as const) if (signs.has(sign)) marks.push(row(glyph(sign), SIGNS[sign]));
-  for (const kind of ["saved", "recomputed", "input"] as const) if (kinds.has(kind)) marks.push(row(glyph(kind), SAVED_KINDS[kind]!));
-  if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i.ex-g-stripe-swatch.ex-line-0"), "left edge: the source line's color"));
+  for (const sign of ["added", "removed", "changed"] as const) if (signs.has(sign))
+    marks.push(row(glyph(sign), SIGNS[sign]));
+  for (const kind of ["saved", "recomputed", "input"] as const) if (kinds.has(kind))
+    marks.push(row(glyph(kind), SAVED_KINDS[kind]!));
+  if (scene.marks.some(mark => mark.stripe !== null))
+    marks.push(row(h("i.ex-g-stripe-swatch.ex-line-0"), "left edge: the source line's color"));
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "output of the graph"));
-  if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
+  if (scene.lines.some(each => each.look === "crossing"))
+    marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
   if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "leads back up"));
-  if (scene.ties.length) marks.push(row(line("ex-g-tie"), "made by the same captured call as the box under the pointer"));
+  if (scene.ties.length)
+    marks.push(row(line("ex-g-tie"), "made by the same captured call as the box under the pointer"));
   return [...rows, ...marks];
 }
 
@@ -34,5 +39,6 @@ export function glyph(of: string, title?: string): HTMLElement {
 }
 
 function line(look: string): SVGElement {
-  return svg("svg.ex-g-svg-sample", { width: 18, height: 10, "aria-hidden": "true" }, svg("path", { class: look, d: "M1 5H17" }));
+  return svg("svg.ex-g-svg-sample", { width: 18, height: 10, "aria-hidden": "true" },
+    svg("path", { class: look, d: "M1 5H17" }));
 }

@@ -30,12 +30,14 @@ export interface ItemLabel {
   readonly detail: string;
 }
 
-/** What a node's box says. `module` is the one that it is in; an input's name need not repeat it where that is drawn. */
+/** What a node's box says. `module` is the one that it is in; an input's name need not repeat it where that is
+ * drawn. */
 export function nodeLabel(leaf: Leaf, node: NodeData, module: string): ItemLabel {
   const drawn = around(leaf).some(group => group.kind === "module");
   const call = node.op.startsWith("call");
   const gradient = node.op === "grad_fn";
-  const title = call ? shortTarget(node.target) : gradient ? node.target.replace(/Backward\d*$/, "") : inputName(node.name, module, drawn ? 0 : STEPS);
+  const title = call ? shortTarget(node.target)
+    : gradient ? node.target.replace(/Backward\d*$/, "") : inputName(node.name, module, drawn ? 0 : STEPS);
   return { title: clipped(title, call), detail: clipped(node.type || (gradient ? "grad_fn" : ""), true) };
 }
 
@@ -52,7 +54,8 @@ function inputName(name: string, module: string, kept: number): string {
 
 export function groupLabel(group: Group): ItemLabel {
   const nodes = count(group.vertices.length, "node");
-  if (group.kind === "alike") return { title: clipped(group.label, true), detail: `${nodes}, ${group.children.length} layers` };
+  if (group.kind === "alike")
+    return { title: clipped(group.label, true), detail: `${nodes}, ${group.children.length} layers` };
   if (group.kind === "kernel" && group.home) return { title: clipped(homeTitle(group.home), true), detail: nodes };
   return { title: clipped(group.label, group.kind === "part"), detail: nodes };
 }

@@ -51,7 +51,8 @@ export function Minimap(to: (x: number, y: number) => void) {
     const [left, top] = [Math.max(x, 0), Math.max(y, 0)];
     Object.assign(view.style, {
       left: `${left * scale}px`, top: `${top * scale}px`,
-      width: `${Math.max(0, Math.min(x + width, size.width) - left) * scale}px`, height: `${Math.max(0, Math.min(y + height, size.height) - top) * scale}px`,
+      width: `${Math.max(0, Math.min(x + width, size.width) - left) * scale}px`,
+      height: `${Math.max(0, Math.min(y + height, size.height) - top) * scale}px`,
     });
   }
 

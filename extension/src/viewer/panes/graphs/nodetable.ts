@@ -34,7 +34,8 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
     table.show(rows.sort((a, b) => a.vertex - b.vertex), columns(part));
   }
 
-  function columns({ subject, view, changes, saved }: Omit<ScenePart, "x" | "y" | "placement">): TableColumn<NodeRow>[] {
+  function columns({ subject, view, changes,
+      saved }: Omit<ScenePart, "x" | "y" | "placement">): TableColumn<NodeRow>[] {
     const data = (row: NodeRow) => row.state.nodes.get(row.vertex)!.data;
     const homes = (row: NodeRow) => subject.kernels.of(data(row).id, view.kind)?.homes ?? [];
     const time = (row: NodeRow) => {
@@ -51,7 +52,8 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
     if (changes.size) {
       const signText = (sign: Sign | undefined) => (sign ? `${GLYPHS[sign]} ${sign}` : "");
       columns.unshift({
-        name: "Pass", text: row => signText(changes.get(row.vertex)), order: row => changes.get(row.vertex) ?? null, title: Object.values(SIGNS).join(", "),
+        name: "Pass", text: row => signText(changes.get(row.vertex)), order: row => changes.get(row.vertex) ?? null,
+        title: Object.values(SIGNS).join(", "),
       });
     }
     if (view.kind !== "eager") {
@@ -64,7 +66,8 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
       columns.push(figure("Kernel time", time, seconds, "Time of the whole fused kernel, not of this node alone"));
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
-      columns.push({ name: "For the backward", text: row => own(SAVED_KINDS, kind(row)) ?? kind(row), order: row => kind(row) || null });
+      columns.push({ name: "For the backward", text: row => own(SAVED_KINDS, kind(row)) ?? kind(row),
+        order: row => kind(row) || null });
     }
     columns.push(figure("Users", row => row.state.nodes.get(row.vertex)!.users.length));
     return columns;

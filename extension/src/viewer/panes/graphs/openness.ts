@@ -7,8 +7,8 @@ import { sum } from "../../collections";
 const FIRST = 16;
 export const MOST = 300;
 
-/** The groups to open at first: outer before inner ones, and of one group's children all or none, as long as the picture
- * stays small. */
+/** The groups to open at first: outer before inner ones, and of one group's children all or none, as long as the
+ * picture stays small. */
 export function firstOpen(root: Group, budget = FIRST): Set<Group> {
   const open = new Set<Group>();
   let shown = root.children.length;
@@ -39,7 +39,8 @@ export function shownCount(root: Group, open: ReadonlySet<Group>): number {
   return total;
 }
 
-/** `open` with `group` and all around it opened as well; what was opened longest ago closes where it would be too much. */
+/** `open` with `group` and all around it opened as well; what was opened longest ago closes where it would be too
+ * much. */
 export function opening(root: Group, open: ReadonlySet<Group>, group: Item): { open: Set<Group>; closed: Group[] } {
   const wanted = [...around(group), ...(group.kind === "leaf" ? [] : [group])];
   const next = new Set([...open].filter(each => !wanted.includes(each)));

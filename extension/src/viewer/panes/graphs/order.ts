@@ -23,8 +23,8 @@ export interface Segment {
   readonly lowerAt: number;
 }
 
-/** For each vertex the ends of its edges on one side. `at` says where on the neighbor, `own` where on the vertex, both as
- * a part of its place: a neighbor's end is at its place in the layer plus `at`. */
+/** For each vertex the ends of its edges on one side. `at` says where on the neighbor, `own` where on the vertex,
+ * both as a part of its place: a neighbor's end is at its place in the layer plus `at`. */
 interface Incidence {
   readonly start: Int32Array;
   readonly vertex: Int32Array;
@@ -39,7 +39,8 @@ export function ordered(vertices: readonly LayerVertex[], segments: readonly Seg
   let best = layers;
   let fewest = crossed(layers, below, vertices.length);
   for (let sweep = 0, worse = 0; sweep < SWEEPS && fewest > 0 && worse < PATIENCE; sweep++) {
-    layers = swapped(swept(layers, sweep % 2 === 0 ? above : below, sweep % 2 === 0, vertices.length), above, below, vertices.length);
+    layers = swapped(swept(layers, sweep % 2 === 0 ? above : below, sweep % 2 === 0, vertices.length), above, below,
+      vertices.length);
     const found = crossed(layers, below, vertices.length);
     if (found < fewest) [best, fewest, worse] = [layers, found, 0];
     else worse++;
@@ -62,7 +63,8 @@ function sideOf(vertices: readonly LayerVertex[], segments: readonly Segment[], 
 }
 
 /** By vertex, the segments on one side of it: `order[start[vertex]]` and on, up to the start of the next. */
-export function adjacency(count: number, segments: readonly Segment[], above: boolean): { start: Int32Array; order: Int32Array } {
+export function adjacency(count: number, segments: readonly Segment[],
+    above: boolean): { start: Int32Array; order: Int32Array } {
   const start = new Int32Array(count + 1);
   const of = (segment: Segment) => (above ? segment.lower : segment.upper);
   for (const segment of segments) start[of(segment) + 1]!++;
@@ -100,7 +102,8 @@ function placesOf(layers: LayerLists, count: number): Float64Array {
   return place;
 }
 
-/** Each vertex at the mean place of its neighbors on one side, layer by layer. One without neighbors keeps its place. */
+/** Each vertex at the mean place of its neighbors on one side, layer by layer. One without neighbors keeps its
+ * place. */
 function swept(from: LayerLists, side: Incidence, down: boolean, count: number): LayerLists {
   const place = placesOf(from, count);
   const want = new Float64Array(count);
@@ -149,7 +152,8 @@ function sortEnds(side: Incidence, vertex: number, place: Float64Array, ends: Fl
   if (end - start > 1) ends.subarray(start, end).sort();
 }
 
-/** By how much crossings fall when `b` comes before `a`: pairs of ends in the wrong order, less those in the right one. */
+/** By how much crossings fall when `b` comes before `a`: pairs of ends in the wrong order, less those in the right
+ * one. */
 function gained(ends: Float64Array, a: number, aEnd: number, b: number, bEnd: number): number {
   let gain = 0;
   for (let lower = b, upper = b; a < aEnd; a++) {

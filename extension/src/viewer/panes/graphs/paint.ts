@@ -8,7 +8,8 @@ import { type Sort, sortOf, SORTS } from "./operations";
 import type { GraphState, StateNode } from "./family";
 
 export const COLORINGS = {
-  operation: "Color by operation", dtype: "Color by dtype", kernel: "Color by kernel", bytes: "Color by bytes", time: "Color by time",
+  operation: "Color by operation", dtype: "Color by dtype", kernel: "Color by kernel", bytes: "Color by bytes",
+  time: "Color by time",
 } as const;
 export type Coloring = keyof typeof COLORINGS;
 
@@ -25,7 +26,8 @@ export interface LegendEntry extends Tint {
 export interface Paint {
   of(vertex: number): Tint;
   /** The colors in a group, each with its share, the largest first; and what to say of the group. */
-  ofAll(vertices: readonly number[]): { readonly bars: readonly (readonly [color: string, share: number])[]; readonly label: string };
+  ofAll(vertices: readonly number[]): { readonly bars: readonly (readonly [color: string, share: number])[];
+  readonly label: string };
   readonly legend: readonly LegendEntry[];
   /** What the legend is of. */
   readonly title: string;
@@ -49,7 +51,8 @@ export function paintOf(coloring: Coloring, state: GraphState, kernels: Kernels)
     case "dtype":
       return categories("Data type", nodes, node => {
         const dtype = dtypeOf(node.data.type);
-        return dtype ? { color: DTYPES.get(dtype) ?? "--ex-fg2", name: dtype, label: "", rank: [...DTYPES.keys()].indexOf(dtype) } : null;
+        return dtype ? { color: DTYPES.get(dtype) ?? "--ex-fg2", name: dtype, label: "",
+          rank: [...DTYPES.keys()].indexOf(dtype) } : null;
       });
     case "kernel":
       return categories("Kernel or library call", nodes, (_, vertex) => {
@@ -59,7 +62,8 @@ export function paintOf(coloring: Coloring, state: GraphState, kernels: Kernels)
         return { color: `--ex-line-${first.order % COLORS}`, name: homeTitle(first), label, rank: first.order };
       });
     case "bytes":
-      return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), sizeOf, vertices => sum(vertices, vertex => amount(sizeOf(vertex))));
+      return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), sizeOf,
+        vertices => sum(vertices, vertex => amount(sizeOf(vertex))));
     case "time":
       return amounts("Time of its kernel", nodes, seconds, vertex => timeOf(homes(vertex)), vertices => {
         const all = new Map(vertices.flatMap(homes).map(home => [home.key, home]));
@@ -90,7 +94,8 @@ interface Category extends Tint {
   readonly rank: number;
 }
 
-function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (node: StateNode, vertex: number) => Category | null): Paint {
+function categories(title: string, nodes: ReadonlyMap<number, StateNode>,
+    of: (node: StateNode, vertex: number) => Category | null): Paint {
   const found = new Map<number, Category>();
   for (const [vertex, node] of nodes) {
     const category = of(node, vertex);
@@ -102,8 +107,10 @@ function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (n
     counts.set(category.name, { category, count: (entry?.count ?? 0) + 1 });
   }
   const many = counts.size > MOST_ENTRIES;
-  const entries = [...counts.values()].sort((a, b) => (many ? b.count - a.count : 0) || a.category.rank - b.category.rank);
-  const legend = entries.slice(0, MOST_ENTRIES).map(({ category, count }) => ({ color: category.color, label: category.name, count }));
+  const entries =
+    [...counts.values()].sort((a, b) => (many ? b.count - a.count : 0) || a.category.rank - b.category.rank);
+  const legend = entries.slice(0, MOST_ENTRIES)
+    .map(({ category, count }) => ({ color: category.color, label: category.name, count }));
   const left = entries.slice(MOST_ENTRIES);
   if (left.length) legend.push({ color: "", label: `and ${left.length} more`, count: sum(left, each => each.count) });
   return {
@@ -126,27 +133,32 @@ function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (n
 }
 
 function amounts(
-  title: string, nodes: ReadonlyMap<number, StateNode>, written: (value: number) => string, of: (vertex: number) => number,
+  title: string, nodes: ReadonlyMap<number, StateNode>, written: (value: number) => string,
+  of: (vertex: number) => number,
   ofAll: (vertices: readonly number[]) => number,
 ): Paint {
   const values = new Map([...nodes.keys()].map(vertex => [vertex, amount(of(vertex))]));
   const positive = [...values.values()].filter(value => value > 0);
   const most = Math.log(Math.max(...ends(positive), 1e-300));
   const least = Math.log(Math.min(...ends(positive), Infinity));
-  const step = (value: number) => (most > least ? Math.min(Math.floor(((Math.log(value) - least) / (most - least)) * STEPS), STEPS - 1) : STEPS - 1);
-  const tint = (value: number): Tint => (value > 0 ? { color: `--ex-step-${step(value) + 1}`, label: written(value) } : NONE);
+  const step = (value: number) => (most > least
+    ? Math.min(Math.floor(((Math.log(value) - least) / (most - least)) * STEPS), STEPS - 1) : STEPS - 1);
+  const tint = (value: number): Tint => (value > 0
+    ? { color: `--ex-step-${step(value) + 1}`, label: written(value) } : NONE);
   const bounds = (n: number) => written(Math.exp(least + ((n + 1) / STEPS) * (most - least)));
   const all = ofAll([...nodes.keys()]);
   const counts = Array.from({ length: STEPS }, () => 0);
   for (const value of positive) counts[step(value)]!++;
-  const legend = counts.flatMap((many, n) => (many ? [{ color: `--ex-step-${n + 1}`, label: `up to ${bounds(n)}`, count: many }] : []));
+  const legend = counts.flatMap(
+    (many, n) => (many ? [{ color: `--ex-step-${n + 1}`, label: `up to ${bounds(n)}`, count: many }] : []));
   return {
     title, legend,
     of: vertex => tint(values.get(vertex) ?? 0),
     // A bar as long as the group's part of the whole.
     ofAll: vertices => {
       const total = ofAll(vertices);
-      return { bars: total > 0 && all > 0 ? [[`--ex-step-${STEPS - 1}`, Math.min(total / all, 1)]] : [], label: total > 0 ? written(total) : "" };
+      return { bars: total > 0 && all > 0 ? [[`--ex-step-${STEPS - 1}`, Math.min(total / all, 1)]] : [],
+        label: total > 0 ? written(total) : "" };
     },
   };
 }

@@ -1,5 +1,5 @@
-// Graphs: as captured, as traced, after each pass, and the halves; drawn, as a table, and as text. Which graph is looked at,
-// what of it is open, and how it hangs together with the rest of the viewer.
+// Graphs: as captured, as traced, after each pass, and the halves; drawn, as a table, and as text. Which graph is
+// looked at, what of it is open, and how it hangs together with the rest of the viewer.
 
 import { fill, h } from "../../dom";
 import { key, type Key, parts } from "../../element";
@@ -56,7 +56,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   const table = NodeTable(context.selection, near);
   const text = h("div.ex-body-text");
   const list = SavedList(context, id => reveal(key(context.compile.value, id)));
-  const bodies = { drawing: drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, table.table.element), text };
+  const bodies = { drawing: drawing.element,
+    table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, table.table.element), text };
   const body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(bodies)), list.element);
   into.append(h("div.ex-pane.ex-graphs", toolbar.element, statusLine, empty, body, legend));
   const textView = TextView(text, context, true);
@@ -65,7 +66,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     context.looked.watch(reread), onChange(context.stage, follow), onChange(context.step, stepped),
     ...[by, coloring, changes, withEager].map(each => onChange<unknown>(each, render)),
     ...[settings.shown, saved, wantsLegend].map(each => onChange<unknown>(each, lay)),
-    onChange(context.selection.chain, chain => drawing.light(chain)), onChange(context.selection.pinned, pinnedElsewhere),
+    onChange(context.selection.chain, chain => drawing.light(chain)),
+    onChange(context.selection.pinned, pinnedElsewhere),
     onChange(context.host.dark, () => requestAnimationFrame(() => drawing.recolored())),
     toolbar, drawing, table.table, textView, list,
   );
@@ -173,14 +175,16 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   function openItem(subject: Subject, view: GraphView, item: Item): void {
     const { open, closed } = opening(subject.root(settings.by.value), openIn(subject, view), item);
     setOpen(subject, view, open, item);
-    if (closed.length) tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
+    if (closed.length)
+      tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
   }
 
   function openAll(open: boolean): void {
     for (const part of scene?.parts ?? []) {
       const by = settings.by.value;
       const root = part.subject.root(by);
-      openings.set(part.subject, part.view, by, open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
+      openings.set(part.subject, part.view, by,
+        open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
     }
     drawnFor = "";
     drawScene();
@@ -205,7 +209,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   function goTo(view: GraphView, item: Item): boolean {
     const subject = subjectOf(view);
     const open = openIn(subject, view);
-    if (around(item).some(group => !open.has(group))) openItem(subject, view, item.kind === "leaf" ? item : item.parent!);
+    if (around(item).some(group => !open.has(group)))
+      openItem(subject, view, item.kind === "leaf" ? item : item.parent!);
     const mark = scene?.marks.find(each => each.item === item);
     if (!mark) return false;
     drawing.setCurrent(mark);
@@ -290,7 +295,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     toolbar.offer({ views: read?.views ?? [], view, did: did(), changed, hasSaved: hasSaved(), eager });
     tell("");
     if (!view || !read || !empty.hidden) {
-      fill(empty, h("p", (looked ? "This graph has no nodes: there was nothing to compute." : whyNone("graph", reading?.compile))));
+      fill(empty, h("p",
+        (looked ? "This graph has no nodes: there was nothing to compute." : whyNone("graph", reading?.compile))));
       legend.hidden = true;
       scene = null;
       return;
@@ -322,7 +328,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     if (!view || !read) return [];
     const eager = eagerView();
     if (!settings.withEager.value || !eager) return [view];
-    const joint = view.kind === "joint" ? view : view.kind === "eager" ? read.views.find(each => each.kind === "joint") : undefined;
+    const joint =
+      view.kind === "joint" ? view : view.kind === "eager" ? read.views.find(each => each.kind === "joint") : undefined;
     return joint ? [eager, joint] : [view];
   }
 
@@ -377,16 +384,20 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     const view = looked;
     if (!view) return;
     const did = view.before && settings.changes.value ? `. Against ${view.before.title}: ${viewText(view)}` : "";
-    const instead = tooLarge && settings.shown.value === "drawing" ? `Too large to draw: ${tooLarge}. Here is the table. ` : "";
+    const instead =
+      tooLarge && settings.shown.value === "drawing" ? `Too large to draw: ${tooLarge}. Here is the table. ` : "";
     const subject = subjectOf(view);
     const soFar = subject.step < 0 ? "" : `${subject.state(view).nodes.size} of `;
-    tell(`${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: all)`}: ${WHAT[view.kind]}${did}`);
+    tell(
+      `${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: `
+        + `all)`}: ${WHAT[view.kind]}${did}`);
   }
 
   function viewText(view: GraphView): string {
     const counts = new Map<string, number>();
     for (const sign of subjectOf(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
-    return (["added", "removed", "changed"] as const).flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";
+    return (["added", "removed", "changed"] as const)
+      .flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";
   }
 
   function picture(most: number): string {

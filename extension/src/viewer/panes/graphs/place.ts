@@ -1,5 +1,5 @@
-// Where everything stands: each open group laid out by itself, from the innermost out, and edges between groups passed on
-// at their borders. A group is laid out again only where what is in it changed.
+// Where everything stands: each open group laid out by itself, from the innermost out, and edges between groups passed
+// on at their borders. A group is laid out again only where what is in it changed.
 
 import { count } from "../../format";
 import { entry } from "../../collections";
@@ -60,7 +60,8 @@ const MOST_EDGES = 50_000;
 
 type Endpoint = Item | "border";
 
-/** The edges of one item within one group: where they come from there, and by where they lead there, what they lead to. */
+/** The edges of one item within one group: where they come from there, and by where they lead there, what they lead
+ * to. */
 interface Bundle {
   readonly wire: Item;
   readonly from: Endpoint;
@@ -91,7 +92,8 @@ function shownOf(asked: Asked): Map<number, Item> {
   const shown = new Map<number, Item>();
   const stack: Item[] = [asked.root];
   for (let item = stack.pop(); item; item = stack.pop()) {
-    if (item.kind !== "leaf" && (item === asked.root || asked.isOpen(item))) stack.push(...[...item.children].reverse());
+    if (item.kind !== "leaf" && (item === asked.root || asked.isOpen(item)))
+      stack.push(...[...item.children].reverse());
     else for (const vertex of verticesOf(item)) shown.set(vertex, item);
   }
   return shown;
@@ -167,11 +169,16 @@ function levelOf(asked: Asked, group: Group, bundles: ReadonlyMap<Group, readonl
   const layout = entry(memo, name, () => layered(boxes, nets));
   const frame = group.parent ? asked.sizeOf(group) : null;
   // Even, so that middles are whole and what should be upright is.
-  const width = 2 * Math.ceil((frame ? Math.max(layout.width + 2 * PADDING, frame.width + (group.home?.seconds == null ? 0 : TIME)) : layout.width) / 2);
+  const width =
+    2 * Math.ceil(
+      (frame ? Math.max(layout.width + 2 * PADDING, frame.width + (group.home?.seconds == null ? 0 : TIME))
+        : layout.width) / 2);
   const height = layout.height + (frame ? HEADER + PADDING : 0);
   const left = Math.round((width - layout.width) / 2);
-  const places = (of: ReadonlyMap<Item, number>) => new Map([...of].map(([wire, box]) => [wire, left + layout.x[box]! + PORT / 2]));
-  return { group, inside, boxes, layout, bundles: own, entries: places(ports.top), exits: places(ports.bottom), width, height };
+  const places = (of: ReadonlyMap<Item, number>) =>
+    new Map([...of].map(([wire, box]) => [wire, left + layout.x[box]! + PORT / 2]));
+  return { group, inside, boxes, layout, bundles: own, entries: places(ports.top), exits: places(ports.bottom), width,
+    height };
 }
 
 function emit(level: Level, x: number, y: number, shapes: Shape[], wires: Wire[]): void {

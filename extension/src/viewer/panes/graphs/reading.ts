@@ -1,5 +1,5 @@
-// What was worked out of a compile: its graphs, and by family what is known of their nodes. Kept while a record grows and
-// says nothing new of them.
+// What was worked out of a compile: its graphs, and by family what is known of their nodes. Kept while a record grows
+// and says nothing new of them.
 
 import { entry } from "../../collections";
 import type { CompileData } from "../../record";
@@ -12,7 +12,8 @@ export class Reading {
   readonly #kernels: Kernels;
   readonly #subjects: Map<string, Subject>;
 
-  private constructor(readonly compile: CompileData, readonly views: readonly GraphView[], kernels: Kernels, subjects: Map<string, Subject>) {
+  private constructor(readonly compile: CompileData, readonly views: readonly GraphView[], kernels: Kernels,
+      subjects: Map<string, Subject>) {
     this.#kernels = kernels;
     this.#subjects = subjects;
   }
@@ -20,7 +21,8 @@ export class Reading {
   static of(compile: CompileData, before: Reading | null): Reading {
     if (before?.compile === compile) return before;
     const views = viewsOf(compile);
-    if (before && before.#holdsFor(compile, views)) return new Reading(compile, before.views, before.#kernels, before.#subjects);
+    if (before && before.#holdsFor(compile, views))
+      return new Reading(compile, before.views, before.#kernels, before.#subjects);
     return new Reading(compile, views, Kernels(compile), new Map());
   }
 
@@ -44,7 +46,8 @@ export class Reading {
     return entry(this.#subjects, view.family, () => {
       const captured = this.views.filter(each => each.kind === "captured").flatMap(each => each.graph.nodes);
       const modules = new Map(captured.map(node => [node.id, node.module ?? ""]));
-      return new Subject(this.compile, this.views.filter(each => each.family === view.family), this.#kernels, id => modules.get(id) ?? "");
+      return new Subject(this.compile, this.views.filter(each => each.family === view.family), this.#kernels,
+        id => modules.get(id) ?? "");
     });
   }
 
@@ -66,8 +69,10 @@ export class Reading {
   #holdsFor(compile: CompileData, views: readonly GraphView[]): boolean {
     const { compile: old, views: known } = this;
     const same = (one: GraphView, other: GraphView) =>
-      one.id === other.id && (one.kind === "eager" ? old.eager_backward === compile.eager_backward : one.graph === other.graph);
-    return old.id === compile.id && old.halves === compile.halves && old.saved === compile.saved && known.length === views.length
+      one.id === other.id
+        && (one.kind === "eager" ? old.eager_backward === compile.eager_backward : one.graph === other.graph);
+    return old.id === compile.id && old.halves === compile.halves && old.saved === compile.saved
+      && known.length === views.length
       && known.every((view, n) => same(view, views[n]!));
   }
 }

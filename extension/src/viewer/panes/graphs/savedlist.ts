@@ -21,11 +21,15 @@ export function SavedList(context: Context, chosen?: (id: string) => void) {
   const table = DataTable<SavedData>("What the backward reads from the forward", [
     {
       name: "Value", text: each => `${each.kind} ${each.id}`, order: each => each.id,
-      cell: each => h("span", glyph(each.kind, own(SAVED_KINDS, each.kind) ?? each.kind), " ", h("code", { title: each.id }, each.id)),
+      cell: each => h("span", glyph(each.kind, own(SAVED_KINDS, each.kind) ?? each.kind), " ", h("code",
+        { title: each.id }, each.id)),
     },
     figure("Bytes", each => each.bytes, bytes),
-    figure("Recompute", each => each.seconds, seconds, "Time to recompute a saved value from inputs and other saved values, operator by operator. Empty if it was not measured."),
-    { name: "Reason", text: each => reasonText(each.why), order: each => each.why.title, cell: each => reasonLink(each.why, context) },
+    figure("Recompute", each => each.seconds, seconds,
+      "Time to recompute a saved value from inputs and other saved values, operator by operator. Empty if it was not "
+        + "measured."),
+    { name: "Reason", text: each => reasonText(each.why), order: each => each.why.title,
+      cell: each => reasonLink(each.why, context) },
   ], context.selection, {
     keys: each => [key(shownCompile?.id ?? "", each.id)],
     chosen: each => chosen?.(each.id),
@@ -39,7 +43,8 @@ export function SavedList(context: Context, chosen?: (id: string) => void) {
     fill(summary, ...KINDS_IN_ORDER.flatMap(kind => {
       const some = saved.filter(each => each.kind === kind);
       const total = sum(some, each => each.bytes);
-      return some.length ? [h("div", glyph(kind), ` ${SUMMARY[kind]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
+      return some.length
+        ? [h("div", glyph(kind), ` ${SUMMARY[kind]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
     }));
     const rank = (each: SavedData) => KINDS_IN_ORDER.indexOf(each.kind as (typeof KINDS_IN_ORDER)[number]);
     table.show([...saved].sort((a, b) => rank(a) - rank(b) || b.bytes - a.bytes));

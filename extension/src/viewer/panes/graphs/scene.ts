@@ -123,7 +123,8 @@ function marksOf(part: ScenePart, palette: Palette): Map<Item, DrawnItem> {
   for (const shape of placement.shapes) {
     const there = verticesOf(shape.item).filter(vertex => state.nodes.has(vertex) || changes.get(vertex) === "removed");
     if (there.length === 0) continue;
-    marks.set(shape.item, shape.item.kind === "leaf" ? nodeMark(part, shape, shape.item, state, palette) : groupMark(part, shape, shape.item, there));
+    marks.set(shape.item, shape.item.kind === "leaf"
+      ? nodeMark(part, shape, shape.item, state, palette) : groupMark(part, shape, shape.item, there));
   }
   return marks;
 }
@@ -139,10 +140,12 @@ function nodeMark(part: ScenePart, shape: Shape, leaf: Leaf, state: GraphState, 
   const outputs = state.outputs.get(vertex) ?? [];
   const label = nodeLabel(leaf, node.data, subject.modules[vertex]!);
   return {
-    part, item: shape.item, open: false, ...at(part, shape), label, node, color, chip, bars: [], stripe: palette.of(own), sign, counts: null,
+    part, item: shape.item, open: false, ...at(part, shape), label, node, color, chip, bars: [],
+    stripe: palette.of(own), sign, counts: null,
     backward, outputs, key: own,
     spoken: phrase([
-      `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type, sign && SIGNS[sign], backward && SAVED_KINDS[backward],
+      `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type,
+      sign && SIGNS[sign], backward && SAVED_KINDS[backward],
       outputs.length ? "result of the graph" : "", chip,
     ], ", "),
   };
@@ -158,12 +161,15 @@ function groupMark(part: ScenePart, shape: Shape, group: Group, there: readonly 
   }
   const changed = counts.added + counts.removed + counts.changed > 0 ? counts : null;
   const nodes = there.length;
-  const label = { title: groupLabel(group).title, detail: group.kind === "alike" ? groupLabel(group).detail : count(nodes, "node") };
+  const label = { title: groupLabel(group).title,
+    detail: group.kind === "alike" ? groupLabel(group).detail : count(nodes, "node") };
   return {
-    part, item: group, open: shape.open, ...at(part, shape), label, node: null, color: "", chip, bars, stripe: null, sign: null, counts: changed,
+    part, item: group, open: shape.open, ...at(part, shape), label, node: null, color: "", chip, bars, stripe: null,
+    sign: null, counts: changed,
     backward: "", outputs: [], key: group.home ? key(part.subject.compile.id, group.home.id) : null,
     spoken: phrase([
-      `${WHAT_GROUP[group.kind]} ${label.title}`, label.detail, chip, shape.open ? "open" : "closed, Enter opens it", changed && countsText(changed),
+      `${WHAT_GROUP[group.kind]} ${label.title}`, label.detail, chip, shape.open ? "open" : "closed, Enter opens it",
+      changed && countsText(changed),
     ], ", "),
   };
 }
@@ -172,18 +178,21 @@ const WHAT_GROUP: { readonly [kind in Group["kind"]]: string } = {
   root: "graph", side: "side", module: "module", kernel: "kernel", alike: "layers that are alike,", part: "part",
 };
 
-export const SIGNS: { readonly [sign in Sign]: string } = { added: "added by this pass", removed: "removed by this pass", changed: "changed by this pass" };
+export const SIGNS: { readonly [sign in Sign]: string } =
+  { added: "added by this pass", removed: "removed by this pass", changed: "changed by this pass" };
 
 export const SAVED_KINDS: { readonly [kind: string]: string } = {
   saved: "saved for the backward", input: "an input that the backward reads", recomputed: "recomputed in the backward",
 };
 
 export function countsText(counts: { readonly [sign in Sign]: number }): string {
-  const parts = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`, counts.changed && `~${counts.changed}`];
+  const parts = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`,
+    counts.changed && `~${counts.changed}`];
   return phrase(parts, " ");
 }
 
-const at = (part: ScenePart, { x, y, width, height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });
+const at = (part: ScenePart, { x, y, width,
+  height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });
 
 /** The lines of edges that there are in this state, or were in the one before. */
 function linesOf(part: ScenePart, marks: ReadonlyMap<Item, DrawnItem>): Line[] {
@@ -193,11 +202,13 @@ function linesOf(part: ScenePart, marks: ReadonlyMap<Item, DrawnItem>): Line[] {
   const lines: Line[] = [];
   for (const wire of placement.wires) {
     const from = marks.get(wire.from);
-    const leads = (edges: ReadonlyMap<Item, ReadonlySet<Item>>) => wire.to.filter(item => edges.get(wire.from)?.has(item));
+    const leads = (edges: ReadonlyMap<Item, ReadonlySet<Item>>) =>
+      wire.to.filter(item => edges.get(wire.from)?.has(item));
     const [here, old] = [leads(now), before ? leads(before) : []];
     const to = [...new Set([...here, ...old])].flatMap(item => marks.get(item) ?? []);
     if (!from || to.length === 0) continue;
-    const look = before && here.length === 0 ? "removed" : before && old.length === 0 ? "added" : crosses(wire.from, wire.to) ? "crossing" : "plain";
+    const look = before && here.length === 0
+      ? "removed" : before && old.length === 0 ? "added" : crosses(wire.from, wire.to) ? "crossing" : "plain";
     const points = wire.points.map((value, n) => value + (n % 2 ? part.y : part.x));
     lines.push({ part, points, own: 0, bounds: boundsOf(points), from, to, ends: wire.ends, back: wire.back, look });
   }
@@ -210,7 +221,8 @@ function sharing(lines: readonly Line[]): Line[] {
   const found: Line[] = [];
   for (const line of [...lines].sort((a, b) => b.bounds.height - a.bounds.height)) {
     const name = `${line.points[0]} ${line.points[1]} ${line.look}`;
-    const own = (byStart.get(name) ?? []).reduce((most, longer) => Math.max(most, shared(line.points, longer.points)), 0);
+    const own = (byStart.get(name) ?? []).reduce((most, longer) => Math.max(most, shared(line.points, longer.points)),
+      0);
     add(byStart, name, line);
     found.push({ ...line, own });
   }
@@ -223,7 +235,8 @@ function shared(points: readonly number[], other: readonly number[]): number {
   while (n < points.length && points[n] === other[n] && points[n + 1] === other[n + 1]) n += 2;
   if (n === 0 || n >= points.length) return Math.max(n - 2, 0);
   const straight = points[n] === points[n - 2] && other[n] === other[n - 2];
-  const shorter = straight && points[n + 1]! <= other[n + 1]! && points[n + 1]! >= points[n - 1]! && n + 2 < points.length;
+  const shorter = straight && points[n + 1]! <= other[n + 1]! && points[n + 1]! >= points[n - 1]!
+    && n + 2 < points.length;
   return shorter ? n : n - 2;
 }
 
@@ -265,7 +278,8 @@ function boundsOf(points: readonly number[]): Rectangle {
 function tiesOf(parts: readonly ScenePart[], byKey: ReadonlyMap<Key, readonly DrawnItem[]>): Tie[] {
   const [first, ...others] = parts;
   if (!first || others.length === 0) return [];
-  const markOf = (part: ScenePart, id: string) => byKey.get(key(part.subject.compile.id, id))?.find(mark => mark.part === part);
+  const markOf = (part: ScenePart, id: string) =>
+    byKey.get(key(part.subject.compile.id, id))?.find(mark => mark.part === part);
   const made = new Map<string, DrawnItem[]>();
   for (const part of others) {
     for (const vertex of part.subject.family.vertices) {

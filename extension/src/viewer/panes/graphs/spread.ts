@@ -24,7 +24,8 @@ interface Adjacency {
 }
 
 /** The center of each vertex, none left of 0. */
-export function spread(vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): number[] {
+export function spread(vertices: readonly LayerVertex[], segments: readonly Segment[],
+    layers: readonly (readonly number[])[]): number[] {
   const weight = weights(vertices, segments, layers);
   const above = sideOf(vertices, segments, weight, true);
   const below = sideOf(vertices, segments, weight, false);
@@ -52,7 +53,8 @@ export function spread(vertices: readonly LayerVertex[], segments: readonly Segm
       const mean = sum(trunk, vertex => x[vertex]!) / trunk.length;
       for (const vertex of trunk) straight[vertex] = mean;
     }
-    for (const members of round % 2 === 0 ? layers : upwards) leastSquares(members, x, [above, below], straight, STIFF * STIFFER ** round, room);
+    for (const members of round % 2 === 0 ? layers : upwards)
+      leastSquares(members, x, [above, below], straight, STIFF * STIFFER ** round, room);
   }
   straighten(vertices, segments, weight, layers, x, room);
   joinPieces(vertices, segments, layers, x, room);
@@ -60,7 +62,8 @@ export function spread(vertices: readonly LayerVertex[], segments: readonly Segm
   return Array.from(x, at => Math.round(at - least));
 }
 
-function sideOf(vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array, above: boolean): Adjacency {
+function sideOf(vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array,
+    above: boolean): Adjacency {
   const { start, order } = adjacency(vertices.length, segments, above);
   const sign = above ? 1 : -1;
   return {
@@ -71,10 +74,12 @@ function sideOf(vertices: readonly LayerVertex[], segments: readonly Segment[], 
 }
 
 /** How much each segment wants to be upright. Those on a way from the first layer to the last count most. */
-function weights(vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): Float64Array {
+function weights(vertices: readonly LayerVertex[], segments: readonly Segment[],
+    layers: readonly (readonly number[])[]): Float64Array {
   const from = Int32Array.from(vertices, vertex => vertex.layer);
   const to = from.slice();
-  const sorted = segments.map((_, n) => n).sort((a, b) => vertices[segments[a]!.upper]!.layer - vertices[segments[b]!.upper]!.layer);
+  const sorted =
+    segments.map((_, n) => n).sort((a, b) => vertices[segments[a]!.upper]!.layer - vertices[segments[b]!.upper]!.layer);
   for (const n of sorted) from[segments[n]!.lower] = Math.min(from[segments[n]!.lower]!, from[segments[n]!.upper]!);
   for (const n of sorted.reverse()) to[segments[n]!.upper] = Math.max(to[segments[n]!.upper]!, to[segments[n]!.lower]!);
   return Float64Array.from(segments, ({ upper, lower }) => {
@@ -92,7 +97,8 @@ function weigh(upper: LayerVertex, lower: LayerVertex): number {
 /** The places in one layer with the least weighted square distance from the wanted ones that keep order and room:
  * isotonic regression by pooling adjacent violators. What has a place in `straight` wants to stand there. */
 function leastSquares(
-  members: readonly number[], x: Float64Array, sides: readonly Adjacency[], straight: Float64Array | null, stiff: number,
+  members: readonly number[], x: Float64Array, sides: readonly Adjacency[], straight: Float64Array | null,
+  stiff: number,
   room: (left: number, right: number) => number,
 ): void {
   const sums: number[] = [];
@@ -157,7 +163,8 @@ function trunksOf(vertices: readonly LayerVertex[], segments: readonly Segment[]
 
 /** Moves what is joined to nothing else towards the largest piece, so that no empty space is left between. */
 function joinPieces(
-  vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[], x: Float64Array,
+  vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[],
+  x: Float64Array,
   room: (left: number, right: number) => number,
 ): void {
   const piece = piecesOf(vertices.length, segments);
@@ -165,7 +172,8 @@ function joinPieces(
   for (const each of piece) sizes.set(each, (sizes.get(each) ?? 0) + 1);
   if (sizes.size < 2) return;
   const [main] = [...sizes].reduce((a, b) => (b[1] > a[1] ? b : a));
-  const middle = (of: number) => vertices.reduce((sum, _, n) => (piece[n] === of ? sum + x[n]! : sum), 0) / sizes.get(of)!;
+  const middle = (of: number) =>
+    vertices.reduce((sum, _, n) => (piece[n] === of ? sum + x[n]! : sum), 0) / sizes.get(of)!;
   const at = middle(main);
   const others = [...sizes.keys()].filter(each => each !== main).map(each => ({ each, off: middle(each) - at }));
   for (const { each, off } of others.sort((a, b) => Math.abs(a.off) - Math.abs(b.off))) {
@@ -174,7 +182,8 @@ function joinPieces(
       members.forEach((vertex, n) => {
         const neighbor = off < 0 ? members[n + 1] : members[n - 1];
         if (piece[vertex] !== each || neighbor === undefined || piece[neighbor] === each) return;
-        free = Math.min(free, off < 0 ? x[neighbor]! - room(vertex, neighbor) - x[vertex]! : x[vertex]! - room(neighbor, vertex) - x[neighbor]!);
+        free = Math.min(free, off < 0
+          ? x[neighbor]! - room(vertex, neighbor) - x[vertex]! : x[vertex]! - room(neighbor, vertex) - x[neighbor]!);
       });
     }
     if (free <= 0 || !Number.isFinite(free)) continue;
@@ -199,7 +208,8 @@ function piecesOf(count: number, segments: readonly Segment[]): Int32Array {
 
 /** Makes long edges and chains upright that are nearly so, where their neighbors leave room. */
 function straighten(
-  vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array, layers: readonly (readonly number[])[], x: Float64Array,
+  vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array,
+  layers: readonly (readonly number[])[], x: Float64Array,
   room: (left: number, right: number) => number,
 ): void {
   const place = new Int32Array(vertices.length);

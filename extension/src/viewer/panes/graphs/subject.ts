@@ -24,7 +24,8 @@ export class Subject {
   readonly #sizeOf: ReturnType<typeof sizes>;
   readonly #changes = new Map<string, ReadonlyMap<number, Sign>>();
 
-  constructor(readonly compile: CompileData, views: readonly GraphView[], readonly kernels: Kernels, moduleOfOrigin: (id: string) => string) {
+  constructor(readonly compile: CompileData, views: readonly GraphView[], readonly kernels: Kernels,
+      moduleOfOrigin: (id: string) => string) {
     this.#kind = views[0]!.kind;
     this.family = familyOf(views);
     this.modules = modulesOf(this.family, moduleOfOrigin);
@@ -37,7 +38,8 @@ export class Subject {
     const { step, compile: { made = {} } } = this;
     if (step < 0) return whole;
     const nodes = new Map([...whole.nodes].filter(([, { data }]) => (made[data.id] ?? -1) <= step));
-    for (const [vertex, node] of nodes) nodes.set(vertex, { ...node, users: node.users.filter(user => nodes.has(user)) });
+    for (const [vertex, node] of nodes)
+      nodes.set(vertex, { ...node, users: node.users.filter(user => nodes.has(user)) });
     return { view, nodes, outputs: new Map() };
   }
 
@@ -47,13 +49,15 @@ export class Subject {
 
   /** What the pass before a view did; nothing where there is no view before. */
   changesOf(view: GraphView): ReadonlyMap<number, Sign> {
-    return entry(this.#changes, view.id, () => (view.before ? changesOf(this.#whole(view.before), this.#whole(view)) : new Map()));
+    return entry(this.#changes, view.id,
+      () => (view.before ? changesOf(this.#whole(view.before), this.#whole(view)) : new Map()));
   }
 
   root(wanted: Grouping): Group {
     const by = wanted === "module" && !this.modules.some(Boolean) ? "kernel" : wanted;
     return entry(this.#groups, by, () => grouped(this.family, {
-      by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
+      by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!,
+      homeOf: vertex => this.homes[vertex.index],
       signatures: Signatures(this.family, n => this.modules[n]!),
     }));
   }
@@ -67,7 +71,8 @@ export class Subject {
   placement(by: Grouping, open: ReadonlySet<Group>): Placement {
     const { vertices } = this.family;
     return place({
-      root: this.root(by), sourcesOf: vertex => vertices[vertex]!.sources, isOpen: group => open.has(group), sizeOf: this.#sizeOf,
+      root: this.root(by), sourcesOf: vertex => vertices[vertex]!.sources, isOpen: group => open.has(group),
+      sizeOf: this.#sizeOf,
       isLight: item => item.kind === "leaf" && /^(placeholder|get_attr)$/.test(vertices[item.vertex]!.data.op),
     }, this.#memo);
   }
@@ -98,7 +103,8 @@ export function savedBy(compile: CompileData): ReadonlyMap<string, SavedData> {
 export function Openings() {
   const ids = new Map<string, ReadonlySet<string>>();
   /** What sets of open groups are told apart by. */
-  const name = (subject: Subject, view: GraphView, by: Grouping): string => `${subject.compile.id} ${view.family} ${by}`;
+  const name = (subject: Subject, view: GraphView, by: Grouping): string =>
+    `${subject.compile.id} ${view.family} ${by}`;
 
   function of(subject: Subject, view: GraphView, by: Grouping): Set<Group> {
     return subject.open(by, ids.get(name(subject, view, by)));

@@ -28,7 +28,8 @@ export function lineElement(line: Line, whole = false): SVGElement {
   const x = line.points[line.points.length - 2]!;
   const y = line.points[line.points.length - 1]!;
   const head = line.ends ? `M${x - HEAD * 0.7} ${y - HEAD - 1}L${x} ${y - 1}L${x + HEAD * 0.7} ${y - HEAD - 1}` : "";
-  return svg("path", { class: `ex-g-line ex-g-${line.look}${line.back ? " ex-g-back" : ""}`, d: pathOf(whole ? line.points : line.points.slice(line.own)) + head });
+  return svg("path", { class: `ex-g-line ex-g-${line.look}${line.back ? " ex-g-back" : ""}`,
+    d: pathOf(whole ? line.points : line.points.slice(line.own)) + head });
 }
 
 export function tieElement({ from, to }: Tie): SVGElement {
@@ -42,10 +43,12 @@ export function frameElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, label, item } = mark;
   const kind = item.kind === "leaf" ? "" : item.kind;
   return svg(
-    "g", { id, class: `ex-g-frame ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken },
+    "g", { id, class: `ex-g-frame ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img",
+      "aria-label": mark.spoken },
     svg("rect.ex-g-frame-body", { width, height, rx: 8 }),
     ...toggle(10, 13, "−"),
-    svg("text.ex-g-frame-name", { x: 24, y: 17 }, clipped(label.title, item.kind !== "module", Math.max(4, Math.floor((width - 40) / 7.4) - (mark.chip ? mark.chip.length + 1 : 0)))),
+    svg("text.ex-g-frame-name", { x: 24, y: 17 }, clipped(label.title, item.kind !== "module",
+      Math.max(4, Math.floor((width - 40) / 7.4) - (mark.chip ? mark.chip.length + 1 : 0)))),
     mark.chip ? chip(width - 8, 13, mark.chip) : null,
   );
 }
@@ -58,7 +61,8 @@ function nodeElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, node, label } = mark;
   const input = node?.data.op === "placeholder" || node?.data.op === "get_attr";
   const look = [
-    "ex-g-node", input ? "ex-g-given" : "", mark.sign ? `ex-g-${mark.sign}` : "", mark.outputs.length ? "ex-g-result" : "", colorClass(mark.stripe),
+    "ex-g-node", input ? "ex-g-given" : "", mark.sign ? `ex-g-${mark.sign}` : "",
+    mark.outputs.length ? "ex-g-result" : "", colorClass(mark.stripe),
   ];
   return svg(
     "g", {
@@ -73,7 +77,8 @@ function nodeElement(mark: DrawnItem, id: string): SVGElement {
     svg("text.ex-g-detail", { x: 12, y: 31 }, label.detail),
     mark.chip ? chip(width + 4, -1, mark.chip) : null,
     mark.sign ? badge(2, 0, `ex-g-sign ex-g-${mark.sign}`, GLYPHS[mark.sign], SIGNS[mark.sign]) : null,
-    mark.backward ? badge(width - 4, height - 1, `ex-g-backward ex-g-${mark.backward}`, GLYPHS[mark.backward as keyof typeof GLYPHS] ?? "?", SAVED_KINDS[mark.backward] ?? mark.backward) : null,
+    mark.backward ? badge(width - 4, height - 1, `ex-g-backward ex-g-${mark.backward}`,
+      GLYPHS[mark.backward as keyof typeof GLYPHS] ?? "?", SAVED_KINDS[mark.backward] ?? mark.backward) : null,
   );
 }
 
@@ -87,33 +92,39 @@ function groupElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, label, item, bars } = mark;
   const kind = item.kind === "leaf" ? "" : item.kind;
   const stack = item.kind === "alike"
-    ? [svg("rect.ex-g-behind", { x: 8, y: 8, width, height, rx: 6 }), svg("rect.ex-g-behind", { x: 4, y: 4, width, height, rx: 6 })]
+    ? [svg("rect.ex-g-behind", { x: 8, y: 8, width, height, rx: 6 }),
+      svg("rect.ex-g-behind", { x: 4, y: 4, width, height, rx: 6 })]
     : [];
   let left = 8;
   const parts = bars.map(([color, share]) => {
     const size = share * (width - 16);
-    const bar = svg("rect.ex-g-bar", { x: left, y: height - 7, width: Math.max(size - 1, 0.5), height: 3, style: `--tint: var(${color})` });
+    const bar = svg("rect.ex-g-bar",
+      { x: left, y: height - 7, width: Math.max(size - 1, 0.5), height: 3, style: `--tint: var(${color})` });
     left += size;
     return bar;
   });
   return svg(
-    "g", { id, class: `ex-g-group ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken },
+    "g", { id, class: `ex-g-group ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img",
+      "aria-label": mark.spoken },
     ...stack,
     svg("rect.ex-g-body", { width, height, rx: 6 }),
     ...parts,
     ...toggle(12, 15, "+"),
     svg("text.ex-g-title", { x: 24, y: 18 }, label.title),
     svg("text.ex-g-detail", { x: 24, y: 31 }, label.detail),
-    item.kind === "alike" ? badge(width - 6, 0, "ex-g-times", `×${item.children.length}`, `${item.children.length} layers that are alike`) : null,
+    item.kind === "alike" ? badge(width - 6, 0, "ex-g-times", `×${item.children.length}`,
+      `${item.children.length} layers that are alike`) : null,
     mark.chip ? chip(width + 4, item.kind === "alike" ? height : -1, mark.chip) : null,
-    mark.counts ? badge(2, 0, "ex-g-sign ex-g-changed", countsText(mark.counts), `${countsText(mark.counts)} by this pass`) : null,
+    mark.counts ? badge(2, 0, "ex-g-sign ex-g-changed", countsText(mark.counts),
+      `${countsText(mark.counts)} by this pass`) : null,
   );
 }
 
 function toggle(x: number, y: number, sign: "+" | "−"): SVGElement[] {
   return [
     svg("rect.ex-g-toggle", { x: x - 5, y: y - 5, width: 10, height: 10, rx: 2 }),
-    svg("path.ex-g-toggle-sign", { d: `M${x - 2.5} ${y}H${x + 2.5}${sign === "+" ? `M${x} ${y - 2.5}V${y + 2.5}` : ""}` }),
+    svg("path.ex-g-toggle-sign",
+      { d: `M${x - 2.5} ${y}H${x + 2.5}${sign === "+" ? `M${x} ${y - 2.5}V${y + 2.5}` : ""}` }),
   ];
 }
 

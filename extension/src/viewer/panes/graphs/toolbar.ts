@@ -13,7 +13,8 @@ import type { GraphView } from "./views";
 const SHOWN = { drawing: "Drawing", table: "Table", text: "Text" } as const;
 export type Toggle = keyof typeof SHOWN;
 
-const GROUPINGS: { readonly [by in Grouping]: string } = { module: "Group by module, or by kernel where there is none", kernel: "Group by kernel", none: "No groups" };
+const GROUPINGS: { readonly [by in Grouping]: string } =
+  { module: "Group by module, or by kernel where there is none", kernel: "Group by kernel", none: "No groups" };
 
 export interface Settings {
   readonly shown: Signal<Toggle>;
@@ -73,7 +74,8 @@ export function Toolbar(
   function offer(offer: Offer): void {
     const { views, view, did, changed } = (offered = offer);
     const options = views.map(each => {
-      const what = phrase([[each.title, "captured"].includes(each.kind) ? "" : each.kind, did.get(each.id) ?? ""], ", ");
+      const what = phrase([[each.title, "captured"].includes(each.kind) ? "" : each.kind, did.get(each.id) ?? ""],
+        ", ");
       return h("option", { value: each.id }, each.title + (what && ` (${what})`));
     });
     element.hidden = views.length === 0;
@@ -84,14 +86,18 @@ export function Toolbar(
     next.hidden = !changed;
   }
 
-  function items({ shown, by, coloring, changes, saved, withEager, legend }: Settings, all: (open: boolean) => void): MenuItem[] {
+  function items({ shown, by, coloring, changes, saved, withEager, legend }: Settings,
+      all: (open: boolean) => void): MenuItem[] {
     const one = <T extends string>(labels: { readonly [name in T]: string }, chosen: Signal<T>) =>
-      (Object.entries(labels) as [T, string][]).map(([name, label]): MenuItem => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
-    const toggle = (label: string, signal: Signal<boolean>): MenuItem => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
+      (Object.entries(labels) as [T, string][]).map(
+        ([name, label]): MenuItem => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
+    const toggle = (label: string, signal: Signal<boolean>): MenuItem => ({ label, checked: signal.value,
+      run: () => (signal.value = !signal.value) });
     const { view, hasSaved, eager } = offered ?? {};
     return [
       ...(shown.value === "drawing" ? [
-        ...one(GROUPINGS, by), { label: "Open all groups that stay readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
+        ...one(GROUPINGS, by), { label: "Open all groups that stay readable", run: () => all(true) },
+        { label: "Close all groups", run: () => all(false) },
         ...one(COLORINGS, coloring), toggle("Legend of colors and marks", legend),
       ] : []),
       ...(view?.before ? [toggle("Mark what the pass changed", changes)] : []),

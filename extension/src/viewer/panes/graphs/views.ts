@@ -43,7 +43,8 @@ export function viewsOf(compile: CompileData): GraphView[] {
     if (stage.graph) {
       const kind = kindOf(stage, stage.graph);
       if (kind === "joint" && !views.some(each => each.kind === "eager") && compile.eager_backward?.length) {
-        add({ ...EAGER, stage: stage.id, graph: asGraph(compile.eager_backward), lines: asLines(compile.eager_backward) });
+        add({ ...EAGER, stage: stage.id, graph: asGraph(compile.eager_backward),
+          lines: asLines(compile.eager_backward) });
       }
       add({ id: stage.id, stage: stage.id, title: stage.name, kind, graph: stage.graph, lines });
     }
@@ -63,7 +64,8 @@ const IN_LOGS = { forward: "fw", backward: "bw" };
 
 function kindOf(stage: StageData, graph: GraphData): GraphKind {
   const of = level(graph);
-  for (const half of ["forward", "backward"] as const) if (stage.half?.endsWith(half) || of === IN_LOGS[half]) return half;
+  for (const half of ["forward", "backward"] as const) if (stage.half?.endsWith(half) || of === IN_LOGS[half])
+    return half;
   if (graph.nodes.some(isTangent)) return "joint";
   return /^(aten|joint\d?|inf|post0?|given|ca)$/.test(of) ? "traced" : "captured";
 }
@@ -104,5 +106,6 @@ function asGraph(nodes: readonly GradNodeData[]): GraphData {
 }
 
 function asLines(nodes: readonly GradNodeData[]): LineData[] {
-  return nodes.map(({ id, name, origins, inputs }) => [`${id}: ${name} -> ${inputs.join(", ") || "nothing"}`, id, origins]);
+  return nodes.map(
+    ({ id, name, origins, inputs }) => [`${id}: ${name} -> ${inputs.join(", ") || "nothing"}`, id, origins]);
 }

@@ -8,7 +8,8 @@ export type Way = "up" | "down" | "left" | "right";
 /** The box to go to; null where there is none that way. Without a box to start from, the first one in view. */
 export function next(scene: Scene, from: DrawnItem | null, way: Way, seen: Rectangle): DrawnItem | null {
   const boxes = scene.marks.filter(mark => !mark.open);
-  if (!from) return boxes.filter(mark => overlap(mark, seen)).sort((a, b) => a.y - b.y || a.x - b.x)[0] ?? boxes[0] ?? null;
+  if (!from)
+    return boxes.filter(mark => overlap(mark, seen)).sort((a, b) => a.y - b.y || a.x - b.x)[0] ?? boxes[0] ?? null;
   if (from.open) return way === "down" || way === "right" ? (boxes.find(mark => within(mark, from)) ?? null) : null;
   const found = way === "up" || way === "down" ? along(scene, from, way) : neighbors(boxes, from, way);
   const [nearest] = found.sort((a, b) => distance(from, a, way) - distance(from, b, way));
@@ -28,7 +29,8 @@ function neighbors(boxes: readonly DrawnItem[], from: DrawnItem, way: "left" | "
   const middle = from.y + from.height / 2;
   const right = way === "right";
   return boxes.filter(mark =>
-    mark !== from && (right ? mark.x > from.x : mark.x < from.x) && Math.abs(mark.y + mark.height / 2 - middle) <= (mark.height + from.height) / 2,
+    mark !== from && (right ? mark.x > from.x : mark.x < from.x)
+      && Math.abs(mark.y + mark.height / 2 - middle) <= (mark.height + from.height) / 2,
   );
 }
 

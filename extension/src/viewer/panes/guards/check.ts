@@ -1,7 +1,9 @@
 // Which guards a described call breaks, without a tensor and without running anything. All that fail are found, where
 // the compiled check stops at the first. tests/test_guard_decisions.py compares it with the real checks.
 
-import type { ConstantData, GlobalStateData, GuardData, InputData, TensorFactsData } from "../../record";
+import type {
+  ConstantData, ExpressionData, GlobalStateData, GuardData, InputData, TensorFactsData,
+} from "../../record";
 import { Exact, Undecided } from "./exact";
 import { holds, leafName, leaves } from "./expression";
 
@@ -45,7 +47,8 @@ function differences(guard: GuardData, call: Call): string[] {
   const given = call.inputs.get(guard.source);
   if (!given) throw new Undecided("the record does not hold this value");
   switch (guard.property) {
-    case "tensor": return given.tensor ? ofTensor(needed(guard.tensor), given.tensor) : [`is ${called(given)}, expected a tensor`];
+    case "tensor": return given.tensor
+      ? ofTensor(needed(guard.tensor), given.tensor) : [`is ${called(given)}, expected a tensor`];
     case "type": return ofType(needed(guard.type), given);
     case "constant": case "value": return ofConstant(guard, given);
     case "id": return ofIdentity(guard, given);
@@ -72,16 +75,19 @@ function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
   ]);
   const { sizes, strides } = given;
   if (sizes.length !== expected.sizes.length) return found;
-  found.push(...different(expected.sizes.map((size, dim) => [`size(${dim})`, size === null ? null : sizes[dim], size])));
+  found.push(
+    ...different(expected.sizes.map((size, dim) => [`size(${dim})`, size === null ? null : sizes[dim], size])));
   if (found.length > 0 || !expected.strides || !strides) return found;
   // A stride along a dimension of size 1 is never walked.
   const walked = (stride: number | null, dim: number) => stride !== null && sizes[dim] !== 1;
-  return different(expected.strides.map((stride, dim) => [`stride(${dim})`, walked(stride, dim) ? strides[dim] : stride, stride]));
+  return different(
+    expected.strides.map((stride, dim) => [`stride(${dim})`, walked(stride, dim) ? strides[dim] : stride, stride]));
 }
 
 /** Facts whose values differ, as phrases. */
 const different = (facts: readonly (readonly [what: string, theirs: unknown, ours: unknown])[]): string[] =>
-  facts.flatMap(([what, theirs, ours]) => (theirs === ours ? [] : [`${what} is ${written(theirs)}, expected ${written(ours)}`]));
+  facts.flatMap(
+    ([what, theirs, ours]) => (theirs === ours ? [] : [`${what} is ${written(theirs)}, expected ${written(ours)}`]));
 
 const written = (value: unknown): string => (value === true ? "True" : value === false ? "False" : String(value));
 
@@ -126,7 +132,8 @@ function ofKeys(expected: readonly ConstantData[], given: InputData): string[] {
 
 function ofPresence(guard: GuardData, given: InputData): string[] {
   const wanted = needed(guard.keys)[0];
-  if (!given.keys || !wanted || !guard.relation.endsWith("key")) throw new Undecided("the record does not hold its keys or attributes");
+  if (!given.keys || !wanted || !guard.relation.endsWith("key"))
+    throw new Undecided("the record does not hold its keys or attributes");
   const present = given.keys.some(each => same(each, wanted));
   if (present === guard.relation.startsWith("has")) return [];
   return [present ? `has the key ${wanted.text}` : `lacks the key ${wanted.text}`];
@@ -156,10 +163,12 @@ function ofShape(guard: GuardData, call: Call): string[] {
     return Exact.of(found);
   };
   if (holds(expression, lookup)) return [];
-  return [`with ${leaves(expression).map(leaf => `${leafName(leaf)} = ${measured(leaf, call.inputs.get(leaf.source ?? "")) ?? "?"}`).join(", ")}`];
+  const known = (leaf: ExpressionData) => measured(leaf, call.inputs.get(leaf.source ?? "")) ?? "?";
+  return [`with ${leaves(expression).map(leaf => `${leafName(leaf)} = ${known(leaf)}`).join(", ")}`];
 }
 
-function measured(leaf: { op: string; value?: number; source?: string }, input: InputData | undefined): number | null | undefined {
+function measured(leaf: { op: string; value?: number; source?: string },
+    input: InputData | undefined): number | null | undefined {
   const dim = leaf.value ?? 0;
   switch (leaf.op) {
     case "size": return input?.tensor?.sizes[dim];
@@ -193,13 +202,15 @@ export function same(one: ConstantData, other: ConstantData): boolean {
 }
 
 function lengthOf(given: InputData): number | null | undefined {
-  if (given.constant?.type === "str" && typeof given.constant.value === "string") return [...given.constant.value].length;
+  if (given.constant?.type === "str" && typeof given.constant.value === "string")
+    return [...given.constant.value].length;
   return given.length ?? given.keys?.length;
 }
 
 /** The qualified name of the class of a described value, as the record writes it. */
 function typeOf(given: InputData): string {
-  return given.type || given.tensor?.type || (given.tensor ? "torch.Tensor" : `builtins.${given.constant?.type ?? given.kind}`);
+  return given.type || given.tensor?.type
+    || (given.tensor ? "torch.Tensor" : `builtins.${given.constant?.type ?? given.kind}`);
 }
 
 function called(given: InputData): string {

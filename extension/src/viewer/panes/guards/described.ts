@@ -10,7 +10,8 @@ export const KINDS = ["tensor", "int", "float", "bool", "str", "None", "list", "
 export type InputKind = (typeof KINDS)[number];
 
 export const DTYPES = [
-  "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128",
+  "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
+  "complex128",
 ] as const;
 
 const MOST_DIMS = 64;
@@ -66,7 +67,8 @@ export function kindOf(input: InputData): InputKind {
 export function ofKind(input: InputData, kind: InputKind): InputData {
   const place = { source: input.source, kind: recordKind(kind), role: input.role, name: input.name };
   switch (kind) {
-    case "tensor": return { ...place, tensor: input.tensor ?? { dtype: "float32", device: "cpu", sizes: [1], strides: [1] } };
+    case "tensor": return { ...place,
+      tensor: input.tensor ?? { dtype: "float32", device: "cpu", sizes: [1], strides: [1] } };
     case "int": return { ...place, constant: parseConstant("int", "0") };
     case "float": return { ...place, constant: parseConstant("float", "0.0") };
     case "bool": return { ...place, constant: parseConstant("bool", "False") };
@@ -92,10 +94,12 @@ export function parseConstant(kind: "int" | "float" | "bool" | "str", typed: str
       return { type: "int", text: String(exact), value: Number.isSafeInteger(value) ? value : null };
     }
     case "float": {
-      if (/^[-+]?(inf|nan)$/i.test(text)) return { type: "float", text: text.toLowerCase().replace("+", "").replace("-nan", "nan"), value: null };
+      if (/^[-+]?(inf|nan)$/i.test(text))
+        return { type: "float", text: text.toLowerCase().replace("+", "").replace("-nan", "nan"), value: null };
       const value = text === "" ? NaN : Number(text);
       if (!Number.isFinite(value)) throw new Mistyped(`expected a number, inf or nan, not “${typed}”`);
-      return { type: "float", text: Number.isInteger(value) && Math.abs(value) < 1e16 ? `${value}.0` : String(value), value };
+      return { type: "float", text: Number.isInteger(value) && Math.abs(value) < 1e16 ? `${value}.0` : String(value),
+        value };
     }
     case "bool": return { type: "bool", text, value: text === "True" };
     case "str": return { type: "str", text: `'${typed.replace(/\\/g, "\\\\").replace(/'/g, "\\'")}'`, value: typed };
@@ -108,7 +112,8 @@ export function fromGuards(source: string, guards: readonly GuardData[]): InputD
   const of = (property: string) => guards.find(each => each.property === property);
   const type = of("type")?.type ?? "";
   const tensor = of("tensor")?.tensor;
-  if (tensor) return tensor.sizes.includes(null) || tensor.strides?.includes(null) ? null : { ...place, kind: "tensor", tensor, type: tensor.type };
+  if (tensor) return tensor.sizes.includes(null) || tensor.strides?.includes(null)
+    ? null : { ...place, kind: "tensor", tensor, type: tensor.type };
   const constant = of("constant")?.constant ?? (of("id")?.relation === "is" ? of("id")?.constant : null);
   if (constant) return { ...place, ...constantKind(constant), constant, type: type || `builtins.${constant.type}` };
   const keys = of("keys")?.keys;
@@ -119,9 +124,11 @@ export function fromGuards(source: string, guards: readonly GuardData[]): InputD
   return type ? { ...place, kind: kind ?? "object", type, length: kind ? length : null } : null;
 }
 
-const CONTAINERS: { readonly [type: string]: string } = { "builtins.list": "list", "builtins.tuple": "tuple", "builtins.dict": "dict" };
+const CONTAINERS: { readonly [type: string]: string } =
+  { "builtins.list": "list", "builtins.tuple": "tuple", "builtins.dict": "dict" };
 
-/** Every value that a compile's guards ask about, as it was at capture: the frame's inputs, then what only guards tell. */
+/** Every value that a compile's guards ask about, as it was at capture: the frame's inputs, then what only guards
+ * tell. */
 export function seenBy(compile: CompileData): Map<string, InputData> {
   const found = new Map((compile.inputs ?? []).map(each => [each.source, each]));
   const guards = new Map<string, GuardData[]>();
@@ -134,6 +141,7 @@ export function seenBy(compile: CompileData): Map<string, InputData> {
 }
 
 function constantKind(constant: ConstantData): { kind: string } {
-  const kinds: { readonly [type: string]: string } = { int: "number", float: "number", bool: "bool", str: "str", NoneType: "none" };
+  const kinds: { readonly [type: string]: string } =
+    { int: "number", float: "number", bool: "bool", str: "str", NoneType: "none" };
   return { kind: kinds[constant.type] ?? "object" };
 }

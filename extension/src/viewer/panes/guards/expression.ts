@@ -1,4 +1,5 @@
-// Whether a relation between sizes holds, by the tree that the record gives of it. Nothing in the record is run as code.
+// Whether a relation between sizes holds, by the tree that the record gives of it. Nothing in the record is run as
+// code.
 
 import type { ExpressionData } from "../../record";
 import { Exact, Undecided } from "./exact";

@@ -4,7 +4,8 @@ import { aria, button, fill, h, on } from "../../dom";
 import { count, phrase } from "../../format";
 import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
 import {
-  contiguous, DTYPES, isContiguous, type InputKind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized, writtenSizes,
+  contiguous, DTYPES, isContiguous, type InputKind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized,
+  writtenSizes,
 } from "./described";
 
 export interface CallChanges {
@@ -17,7 +18,8 @@ const MOST_OPEN = 8;
 
 /** The first `open` inputs are shown at once (not more than a few), the rest when asked for. */
 export function form(
-  inputs: readonly InputData[], open: number, state: GlobalStateData | null, isChanged: (source: string) => boolean, changes: CallChanges,
+  inputs: readonly InputData[], open: number, state: GlobalStateData | null, isChanged: (source: string) => boolean,
+  changes: CallChanges,
 ): HTMLElement {
   const shown = Math.min(Math.max(open, 1), MOST_OPEN);
   const groups = inputs.map(input => () => group(input, isChanged, changes));
@@ -60,7 +62,8 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
       element.classList.toggle("ex-changed", isChanged(seen.source));
       back.hidden = !isChanged(seen.source);
     };
-    const roleText = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
+    const roleText = phrase([seen.role && seen.role !== "argument" ? seen.role : "",
+      seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
     fill(element,
       h("legend", h("code", seen.source), roleText ? h("span.ex-count", ` ${roleText}`) : null),
       h("div.ex-fields", ...labeled("kind", kind), ...fieldsOf(input, send)), back,
@@ -76,13 +79,18 @@ function fieldsOf(input: InputData, send: (next: InputData) => void): HTMLElemen
   switch (kind) {
     case "tensor": return input.tensor ? tensorFields(input, input.tensor, send) : [];
     case "int": case "float": case "str":
-      return labeled("value", text("Value", kind === "str" ? String(input.constant?.value ?? "") : (input.constant?.text ?? ""), typed => send({ ...input, constant: parseConstant(kind, typed) })));
+      return labeled("value",
+        text("Value", kind === "str" ? String(input.constant?.value ?? "") : (input.constant?.text ?? ""),
+          typed => send({ ...input, constant: parseConstant(kind, typed) })));
     case "bool":
-      return labeled("value", select("Value", ["True", "False"], input.constant?.text ?? "False", value => send({ ...input, constant: parseConstant("bool", value) })));
+      return labeled("value", select("Value", ["True", "False"], input.constant?.text ?? "False",
+        value => send({ ...input, constant: parseConstant("bool", value) })));
     case "list": case "tuple":
-      return labeled("length", text("Length", String(input.length ?? 0), typed => send({ ...input, length: parseSizes(typed)[0] ?? 0 })));
+      return labeled("length",
+        text("Length", String(input.length ?? 0), typed => send({ ...input, length: parseSizes(typed)[0] ?? 0 })));
     case "dict":
-      return labeled("keys", text("Keys", (input.keys ?? []).map(each => String(each.value ?? each.text)).join(", "), typed => {
+      return labeled("keys",
+        text("Keys", (input.keys ?? []).map(each => String(each.value ?? each.text)).join(", "), typed => {
         const keys = typed.split(",").map(each => each.trim()).filter(Boolean);
         send({ ...input, keys: keys.map(each => parseConstant("str", each)), length: keys.length });
       }));
@@ -96,14 +104,18 @@ function tensorFields(input: InputData, facts: TensorFactsData, send: (next: Inp
     facts = { ...facts, ...changed };
     send({ ...input, tensor: facts, same_as: "" });
   };
-  const strides = text("Strides", facts.strides ? (isContiguous(facts) ? "" : writtenSizes(facts.strides)) : "", typed => {
+  const strides = text("Strides", facts.strides ? (isContiguous(facts) ? "" : writtenSizes(facts.strides)) : "",
+    typed => {
     const wanted = typed.trim() === "" ? contiguous(facts.sizes) : parseSizes(typed);
-    if (wanted.length !== facts.sizes.length) throw new Mistyped(`expected ${facts.sizes.length} strides, one for each size`);
+    if (wanted.length !== facts.sizes.length)
+      throw new Mistyped(`expected ${facts.sizes.length} strides, one for each size`);
     put({ strides: wanted });
   });
   strides.querySelector("input")?.setAttribute("placeholder", "contiguous");
-  const grad = h("input", { type: "checkbox", checked: facts.requires_grad ?? false, "aria-label": "requires_grad", onchange: () => put({ requires_grad: grad.checked }) });
-  const dtypes: readonly string[] = DTYPES.includes(facts.dtype as (typeof DTYPES)[number]) ? DTYPES : [facts.dtype, ...DTYPES];
+  const grad = h("input", { type: "checkbox", checked: facts.requires_grad ?? false, "aria-label": "requires_grad",
+    onchange: () => put({ requires_grad: grad.checked }) });
+  const dtypes: readonly string[] = DTYPES.includes(facts.dtype as (typeof DTYPES)[number])
+    ? DTYPES : [facts.dtype, ...DTYPES];
   return [
     ...labeled("shape", text("Shape", writtenSizes(facts.sizes), typed => put(resized(facts, parseSizes(typed))))),
     ...labeled("strides", strides),
@@ -123,7 +135,8 @@ function stateGroup(seen: GlobalStateData, changes: CallChanges): HTMLElement {
     changes.state(state);
   };
   const check = (label: string, is: boolean, of: (is: boolean) => Partial<GlobalStateData>) => {
-    const box = h("input", { type: "checkbox", checked: is, "aria-label": label, onchange: () => put(of(box.checked)) });
+    const box =
+      h("input", { type: "checkbox", checked: is, "aria-label": label, onchange: () => put(of(box.checked)) });
     return labeled(label, box);
   };
   return h(
@@ -131,10 +144,13 @@ function stateGroup(seen: GlobalStateData, changes: CallChanges): HTMLElement {
     h(
       "div.ex-fields",
       ...check("grad mode", seen.grad_enabled, grad_enabled => ({ grad_enabled })),
-      ...labeled("autocast", text("Autocast", (seen.autocast ?? []).join(", "), typed => put({ autocast: typed.split(",").map(each => each.trim()).filter(Boolean) }))),
-      ...labeled("default dtype", select("Default dtype", ["float32", "float64", "float16", "bfloat16"], seen.default_dtype ?? "float32", default_dtype => put({ default_dtype }))),
+      ...labeled("autocast", text("Autocast", (seen.autocast ?? []).join(", "),
+        typed => put({ autocast: typed.split(",").map(each => each.trim()).filter(Boolean) }))),
+      ...labeled("default dtype", select("Default dtype", ["float32", "float64", "float16", "bfloat16"],
+        seen.default_dtype ?? "float32", default_dtype => put({ default_dtype }))),
       ...check("deterministic", seen.deterministic ?? false, deterministic => ({ deterministic })),
-      ...labeled("threads", text("Threads", String(seen.threads ?? 1), typed => put({ threads: parseSizes(typed)[0] ?? 1 }))),
+      ...labeled("threads",
+        text("Threads", String(seen.threads ?? 1), typed => put({ threads: parseSizes(typed)[0] ?? 1 }))),
     ),
   );
 }
@@ -143,7 +159,8 @@ function labeled(name: string, field: HTMLElement): HTMLElement[] {
   return [h("span.ex-count", { "aria-hidden": true }, name), field];
 }
 
-function select(label: string, options: readonly string[], value: string, change: (value: string) => void): HTMLSelectElement {
+function select(label: string, options: readonly string[], value: string,
+    change: (value: string) => void): HTMLSelectElement {
   const element = h("select.ex-field", { "aria-label": label, onchange: () => change(element.value) });
   element.append(...options.map(each => h("option", { value: each, selected: each === value }, each)));
   return element;

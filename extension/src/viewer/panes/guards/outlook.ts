@@ -1,4 +1,5 @@
-// What a described call would lead to: an earlier compile that accepts it, or a new one, and what that would make dynamic.
+// What a described call would lead to: an earlier compile that accepts it, or a new one, and what that would make
+// dynamic.
 
 import type { CompileData, GuardData, RecordData } from "../../record";
 import { decide, type Call, type Decision } from "./check";
@@ -37,7 +38,8 @@ export function outlook(record: RecordData, compile: CompileData, call: Call): O
     candidates,
     accepts: accepting?.compile ?? null,
     dynamic: accepting ? [] : wouldBeDynamic(record, compiles, call),
-    refused: full ? `the frame was compiled ${compiles.length} times, which is the limit: it would run eagerly from then on` : "",
+    refused: full
+      ? `the frame was compiled ${compiles.length} times, which is the limit: it would run eagerly from then on` : "",
   };
 }
 
@@ -68,7 +70,8 @@ export function recordedSizes(compiles: readonly CompileData[]): Map<string, rea
   for (const compile of compiles) {
     for (const [source, now] of sizesOf(compile)) {
       const before = joined.get(source) ?? now;
-      joined.set(source, before.length === now.length ? now.map((size, dim) => (size === before[dim] ? size : null)) : now);
+      joined.set(source,
+        before.length === now.length ? now.map((size, dim) => (size === before[dim] ? size : null)) : now);
     }
   }
   return joined;

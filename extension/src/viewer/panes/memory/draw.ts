@@ -1,6 +1,8 @@
-// The memory plan as drawings: bytes in use over the schedule, under it the place of each buffer; and the layout of the pool.
+// The memory plan as drawings: bytes in use over the schedule, under it the place of each buffer; and the layout of the
+// pool.
 
-import { block, drawing, fitted, linear, mark, Patterns, textWidth, upward, type Pattern, type Scale } from "../../chart";
+import { block, drawing, fitted, linear, mark, Patterns, textWidth, upward, type Pattern,
+  type Scale } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
@@ -16,7 +18,8 @@ const HEAD = 52;
 const ROW = 19;
 const BAR = 15;
 
-export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern; readonly look: string; readonly says: string } } = {
+export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern; readonly look: string;
+readonly says: string } } = {
   pool: { pattern: "plain", look: "ex-tone-0", says: "in the call's pool" },
   own: { pattern: "hatched", look: "ex-tone-2", says: "allocated by itself" },
   library: { pattern: "dotted", look: "ex-tone-1", says: "allocated by a library call" },
@@ -26,7 +29,8 @@ export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern;
 /** What a person calls a buffer. */
 export type Called = (buffer: BufferData) => string;
 
-export function drawLives(half: HalfData, plan: Plan, compile: string, called: Called, width: number, linked: Linked): SVGSVGElement | null {
+export function drawLives(half: HalfData, plan: Plan, compile: string, called: Called, width: number,
+    linked: Linked): SVGSVGElement | null {
   if (plan.places.length === 0) return null;
   const rows = rowsOf(plan.places);
   const right = width - RIGHT;
@@ -42,7 +46,8 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, called: C
     const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind === "own" ? "own" : first.kind;
     return [
       svg("text.ex-tick", { x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
-      ...row.flatMap(place => place.lives.map(life => drawLife(life, place, x, column, y, compile, called, patterns, linked))),
+      ...row.flatMap(
+        place => place.lives.map(life => drawLife(life, place, x, column, y, compile, called, patterns, linked))),
     ];
   });
   const name = `Memory in use over ${count(plan.steps, "step")}, and where ${count(plan.places.length, "buffer")} live`;
@@ -51,7 +56,8 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, called: C
 
 /** One column a step: its name, and a line down to the rows. */
 function headings(
-  half: HalfData, plan: Plan, compile: string, x: (step: number) => number, column: number, height: number, linked: Linked,
+  half: HalfData, plan: Plan, compile: string, x: (step: number) => number, column: number, height: number,
+  linked: Linked,
 ): SVGElement[] {
   const each = Math.max(1, Math.ceil(13 / column));
   const items = half.schedule?.items ?? [];
@@ -69,7 +75,8 @@ function headings(
 function drawCurves(plan: Plan, x: (step: number) => number, column: number, width: number): SVGGElement {
   const most = Math.max(1, ...plan.before, ...plan.after, ...plan.measured);
   const scale = linear(0, most, CURVE - 4, 14, 4);
-  const line = (values: readonly number[]) => values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
+  const line = (values: readonly number[]) =>
+    values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
   return svg(
     "g", { "aria-hidden": true }, upward(scale, LEFT, width - RIGHT - LEFT, bytes),
@@ -84,20 +91,23 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
 /** Where each curve is highest, the higher one's figure above it and the other's below. */
 function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: number, width: number): SVGElement[] {
   const [before, after] = [most(plan.before), most(plan.after)];
-  const found = [["before", "without reuse", plan.before, before, before > after], ["after", "planned", plan.after, after, after >= before]] as const;
+  const found = [["before", "without reuse", plan.before, before, before > after],
+    ["after", "planned", plan.after, after, after >= before]] as const;
   return found.flatMap(([name, says, values, peak, above]) => {
     const middle = x(values.indexOf(peak)) + column / 2;
     const text = `${says} ${bytes(peak)}`;
     const end = middle + textWidth(text) + 6 > width;
     return [
       svg("circle", { class: `ex-memory-peak ex-memory-peak-${name}`, cx: middle, cy: scale(peak), r: 3 }),
-      svg("text.ex-peak", { x: middle + (end ? -6 : 6), y: scale(peak) + (above ? -5 : 14), "text-anchor": end ? "end" : "start" }, text),
+      svg("text.ex-peak",
+        { x: middle + (end ? -6 : 6), y: scale(peak) + (above ? -5 : 14), "text-anchor": end ? "end" : "start" }, text),
     ];
   });
 }
 
 function drawLife(
-  life: BufferData, place: PoolPlace, x: (step: number) => number, column: number, y: number, compile: string, called: Called, patterns: Patterns, linked: Linked,
+  life: BufferData, place: PoolPlace, x: (step: number) => number, column: number, y: number, compile: string,
+  called: Called, patterns: Patterns, linked: Linked,
 ): SVGGElement {
   const { pattern, look } = LOOKS[place.kind];
   const reuses = life.where === "reuse";
@@ -105,7 +115,8 @@ function drawLife(
   const [from, width] = stretch(life, place, x, column);
   const arrow = reuses ? "↪ " : "";
   const owner = place.lives.find(each => each.name === life.of);
-  const name = `${called(life)} (${life.name}), ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${owner ? called(owner) : life.of}` : LOOKS[place.kind].says}`;
+  const where = reuses ? `in the memory of ${owner ? called(owner) : life.of}` : LOOKS[place.kind].says;
+  const name = `${called(life)} (${life.name}), ${bytes(life.bytes ?? 0)}, ${where}`;
   const group = mark(
     name, thin ? "ex-life ex-alias" : "ex-life",
     block(patterns, pattern, from, thin ? y + BAR - 5 : y, width, thin ? 5 : BAR, look),
@@ -117,7 +128,8 @@ function drawLife(
 
 /** Where a life begins and how wide it is. A step that overwrites in place reads the old value and writes the new one:
  * each gets half of its column. */
-function stretch(life: BufferData, place: PoolPlace, x: (step: number) => number, column: number): [from: number, width: number] {
+function stretch(life: BufferData, place: PoolPlace, x: (step: number) => number,
+    column: number): [from: number, width: number] {
   const inPlace = (each: BufferData) => each.where_why?.code === "memory.in_place";
   const next = place.lives.find(each => each.of === life.name && inPlace(each));
   const from = x(life.first ?? 0) + (inPlace(life) ? column / 2 : 0) + 1;
@@ -132,7 +144,8 @@ function lifeLabel(name: string, life: BufferData, width: number): string {
 }
 
 /** The pool's bytes upward, the schedule to the right. */
-export function drawPool(half: HalfData, plan: Plan, compile: string, called: Called, width: number, linked: Linked): SVGSVGElement | null {
+export function drawPool(half: HalfData, plan: Plan, compile: string, called: Called, width: number,
+    linked: Linked): SVGSVGElement | null {
   const pool = half.memory?.pool ?? 0;
   const places = plan.places.filter(each => each.kind === "pool" && each.bytes > 0);
   if (pool === 0 || places.length === 0) return null;
@@ -149,9 +162,11 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, called: Ca
     const group = mark(
       name, "ex-life",
       block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
-      tall >= 12 ? svg("text.ex-life-name", { x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(called(life), life, wide)) : null,
+      tall >= 12 ? svg("text.ex-life-name", { x: from + 4, y: upper + tall / 2 + 4 },
+        lifeLabel(called(life), life, wide)) : null,
     );
     return linked.add(group, key(compile, life.name));
   }));
-  return drawing(width, height, `The pool's ${bytes(pool)} over the schedule`, patterns.definitions, upward(scale, LEFT, width - RIGHT - LEFT, bytes), ...marks);
+  return drawing(width, height, `The pool's ${bytes(pool)} over the schedule`, patterns.definitions,
+    upward(scale, LEFT, width - RIGHT - LEFT, bytes), ...marks);
 }

@@ -25,13 +25,16 @@ export function memory(into: HTMLElement, context: Context): Pane {
   const legendBelow = legend();
   const empty = h("div.ex-empty");
   const keyOf = (id: string): Key => key(context.compile.value, id);
-  const called = ({ name: id, origins }: BufferData) => named({ id, origins }, context.compile.value, context.model).own;
+  const called = ({ name: id, origins }: BufferData) =>
+    named({ id, origins }, context.compile.value, context.model).own;
   const choice = HalfChoice(context);
   const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
   const table = DataTable<BufferData>("Buffers", [], context.selection, rows);
   const slots = DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
-  const lives = Picture("Memory over time, and the place of each buffer", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
-  const pool = Picture("Layout of the pool", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
+  const lives = Picture("Memory over time, and the place of each buffer", table, context.selection,
+    context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
+  const pool =
+    Picture("Layout of the pool", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
   const saved = SavedList(context);
   lives.element.insertBefore(headline, lives.element.children[1] ?? null);
   lives.element.append(legendBelow);
@@ -67,7 +70,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
     saved.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
       headline.textContent = `The record has no memory plan of ${half.name}.`;
-      lives.table.show(made, columns.filter(each => ["Value", "Buffer", "Type", "A buffer because"].includes(each.name)));
+      lives.table.show(made,
+        columns.filter(each => ["Value", "Buffer", "Type", "A buffer because"].includes(each.name)));
       lives.show(() => null, false);
       pool.element.hidden = legendBelow.hidden = true;
       return;
@@ -77,10 +81,12 @@ export function memory(into: HTMLElement, context: Context): Pane {
     const few = made.length <= MOST_DRAWN;
     fill(headline, ...summary(half, plan), few ? "" : " Too many to draw.");
     lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
-    lives.show((width, linked) => drawLives(half, plan, looked.compile.id, called, width, linked), plan.places.length > 0 && few);
+    lives.show((width, linked) => drawLives(half, plan, looked.compile.id, called, width, linked),
+      plan.places.length > 0 && few);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
     pool.element.hidden = pooled.length === 0;
-    pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Value", "Buffer", "Size", "Alive", "There because"].includes(each.name))]);
+    pool.table.show(pooled, [offsetColumn(),
+      ...columns.filter(each => ["Value", "Buffer", "Size", "Alive", "There because"].includes(each.name))]);
     pool.show((width, linked) => drawPool(half, plan, looked.compile.id, called, width, linked), few);
   }
 
@@ -89,11 +95,18 @@ export function memory(into: HTMLElement, context: Context): Pane {
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
     const sentences = [`Peak ${bytes(after)} (${bytes(before)} without reuse).`];
-    if (pool > 0) sentences.push(` The pool of ${bytes(pool)} is one allocation, kept for the whole call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
-    if (plan.measured.length > 0) sentences.push(` The measured peak of one run was ${bytes(Math.max(...plan.measured))} (dotted).`);
-    if (plan.registers.length > 0) sentences.push(` ${count(plan.registers.length, "buffer")} only in registers: see the table.`);
+    if (pool > 0)
+      sentences.push(
+        ` The pool of ${bytes(pool)} is one allocation, kept for the whole `
+          + `call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
+    if (plan.measured.length > 0)
+      sentences.push(` The measured peak of one run was ${bytes(Math.max(...plan.measured))} (dotted).`);
+    if (plan.registers.length > 0)
+      sentences.push(` ${count(plan.registers.length, "buffer")} only in registers: see the table.`);
     const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
-    if (drawn[0] !== before || drawn[1] !== after) sentences.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
+    if (drawn[0] !== before || drawn[1] !== after)
+      sentences.push(
+        ` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
     return sentences;
   }
 
@@ -117,7 +130,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
       figure("Size", each => each.bytes ?? 0, bytes),
       { name: "Place", text: place, order: place },
       {
-        name: "Alive", text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),
+        name: "Alive",
+        text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),
         order: each => each.first ?? 0,
       },
       reasonColumn("A buffer because", each => each.why),
@@ -139,7 +153,9 @@ export function memory(into: HTMLElement, context: Context): Pane {
 }
 
 function offsetColumn(): TableColumn<BufferData> {
-  return { name: "Offset", numeric: true, text: each => (each.where === "pool" ? String(each.offset ?? 0) : `in ${each.of}`), order: each => (each.where === "pool" ? (each.offset ?? 0) : null) };
+  return { name: "Offset", numeric: true,
+    text: each => (each.where === "pool" ? String(each.offset ?? 0) : `in ${each.of}`),
+    order: each => (each.where === "pool" ? (each.offset ?? 0) : null) };
 }
 
 function legend(): HTMLElement {

@@ -1,5 +1,5 @@
-// Where each buffer lives and when, and how many bytes are in use at each step. Counted as explorer/compiler/schedule/memory.py
-// (`peak`) counts: without inputs, sizes rounded as an allocator rounds them.
+// Where each buffer lives and when, and how many bytes are in use at each step. Counted as
+// explorer/compiler/schedule/memory.py (`peak`) counts: without inputs, sizes rounded as an allocator rounds them.
 
 import { entry, least, most } from "../../collections";
 import type { BufferData, HalfData } from "../../record";
@@ -44,7 +44,8 @@ export function planOf(half: HalfData): Plan {
   places.sort((a, b) => order[a.kind] - order[b.kind] || a.offset - b.offset || a.first - b.first);
   const alone = made.filter(each => !isAlias(each)).map(each => {
     const aliases = made.filter(other => isAlias(other) && storageOf(other, byName) === each);
-    return { bytes: each.bytes ?? 0, first: each.first ?? 0, last: Math.max(each.last ?? 0, ...aliases.map(other => other.last ?? 0)) };
+    return { bytes: each.bytes ?? 0, first: each.first ?? 0,
+      last: Math.max(each.last ?? 0, ...aliases.map(other => other.last ?? 0)) };
   });
   const pool = half.memory?.pool ?? 0;
   const owned = places.filter(each => each.kind === "own" || each.kind === "library");
@@ -80,7 +81,8 @@ function storageOf(buffer: BufferData, byName: ReadonlyMap<string, BufferData>):
   return last(buffer, byName, isAlias);
 }
 
-function last(buffer: BufferData, byName: ReadonlyMap<string, BufferData>, goesOn: (at: BufferData) => boolean): BufferData {
+function last(buffer: BufferData, byName: ReadonlyMap<string, BufferData>,
+    goesOn: (at: BufferData) => boolean): BufferData {
   const seen = new Set<BufferData>();
   let at = buffer;
   while (goesOn(at) && !seen.has(at)) {
@@ -92,7 +94,8 @@ function last(buffer: BufferData, byName: ReadonlyMap<string, BufferData>, goesO
 
 function place(owner: BufferData, lives: readonly BufferData[]): PoolPlace {
   const kind = owner.where === "pool" || owner.where === "own" || owner.where === "library" ? owner.where : "given";
-  const inOrder = [...lives].sort((a, b) => (a.first ?? 0) - (b.first ?? 0) || Number(b === owner) - Number(a === owner));
+  const inOrder =
+    [...lives].sort((a, b) => (a.first ?? 0) - (b.first ?? 0) || Number(b === owner) - Number(a === owner));
   return {
     kind, offset: owner.offset ?? 0, bytes: owner.bytes ?? 0, lives: inOrder,
     first: least(lives.map(each => each.first ?? 0)),

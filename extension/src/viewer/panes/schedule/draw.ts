@@ -33,8 +33,12 @@ export function drawSchedule(facts: ScheduleFacts, width: number, linked: Linked
   const sizes = new Map((half.buffers ?? []).map(each => [each.name, each.bytes ?? 0]));
   const longest = Math.max(0, ...half.schedule.items.map(each => facts.seconds(each.id) ?? 0));
   const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked));
-  const lanes = plan.lanes.map(lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, facts.named(lane.buffer), key(compile, lane.buffer), linked));
-  const name = `${count(plan.boxes.length, "step")} in the order in which they run, and the buffers that flow between them`;
+  const lanes =
+    plan.lanes.map(
+      lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, facts.named(lane.buffer), key(compile,
+        lane.buffer), linked));
+  const name =
+    `${count(plan.boxes.length, "step")} in the order in which they run, and the buffers that flow between them`;
   return drawing(width, plan.height + 2, name, svg("g", ...lanes), svg("g", ...boxes));
 }
 
@@ -58,28 +62,33 @@ function drawBox(
     return linked.add(operation, key(compile, chip.id));
   });
   const bar = time !== null && longest > 0
-    ? svg("rect.ex-share", { x: 1, y: box.y + box.height - 2, width: Math.max(1, (width - 2) * (time / longest)), height: 3 })
+    ? svg("rect.ex-share",
+      { x: 1, y: box.y + box.height - 2, width: Math.max(1, (width - 2) * (time / longest)), height: 3 })
     : null;
-  const more = box.hidden ? svg("text.ex-tick", { x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" }, `and ${box.hidden} more`) : null;
+  const more = box.hidden ? svg("text.ex-tick", { x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" },
+    `and ${box.hidden} more`) : null;
   const group = mark(
     name, item.kind === "extern" ? "ex-step ex-extern" : "ex-step",
     svg("rect.ex-step-box", { x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
     svg("text.ex-step-name", { x: 9, y: box.y + 16 }, item.id),
-    svg("text.ex-tick", { x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),
+    svg("text.ex-tick", { x: 15 + textWidth(item.id, 12), y: box.y + 16 },
+      fitted(item.kind === "extern" ? "library call" : axes, space)),
     svg("text.ex-step-time", { x: width - 7, y: box.y + 16, "text-anchor": "end" }, timeText),
     bar, more,
   );
   return svg("g", linked.add(group, key(compile, item.id), ...item.operations.map(id => key(compile, id))), ...chips);
 }
 
-function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, called: string, own: Key, linked: Linked): SVGGElement {
+function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, called: string, own: Key,
+    linked: Linked): SVGGElement {
   const left = boxWidth + 2;
   const x = left + 10 + lane.lane * step;
   const last = most(lane.ends);
   const paths = [`M${left} ${lane.y}H${x}V${last}`, ...lane.ends.map(y => `M${x} ${y}H${left + 5}`)].join("");
   const heads = lane.ends.map(y => `M${left} ${y}l6 -3v6z`).join("");
   const label = fitted(phrase([size > 0 ? bytes(size) : "", called], " · "), width - x - 8, 10);
-  const name = `${called} (${lane.buffer})${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
+  const name =
+    `${called} (${lane.buffer})${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
   const flow = mark(
     name, "ex-flow",
     svg("path.ex-flow-line", { d: paths }),

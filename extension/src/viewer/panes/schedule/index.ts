@@ -43,16 +43,19 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   const attempts = (): readonly FusionData[] => half()?.schedule?.tried ?? [];
   const keysOf = (item: ItemData): Key[] => [item.id, ...item.operations].map(id => keyOf(id));
   const choice = HalfChoice(context);
-  const select = (label: string) => h("select.ex-field", { "aria-label": label, onchange: () => pick(pairSelects.map(each => each.value)) });
+  const select = (label: string) =>
+    h("select.ex-field", { "aria-label": label, onchange: () => pick(pairSelects.map(each => each.value)) });
   const pairSelects = [select("First operation"), select("Second operation")] as const;
   const steps = DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => keysOf(item) });
-  const picture = Picture("Kernels, in execution order", steps, context.selection, context.setting<Presentation>("shown", "drawing"), of => clicked(of), choice.element);
+  const picture = Picture("Kernels, in execution order", steps, context.selection,
+    context.setting<Presentation>("shown", "drawing"), of => clicked(of), choice.element);
   const verdicts = DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
     keys: each => [keyOf(each.first), keyOf(each.second)],
     chosen: each => pick([each.first, each.second]),
     look: each => (each.ok ? "ex-yes" : "ex-no"),
   });
-  const filters = { codes: context.setting<readonly string[]>("reasons", []), ok: context.setting<readonly string[]>("verdict", []) };
+  const filters =
+    { codes: context.setting<readonly string[]>("reasons", []), ok: context.setting<readonly string[]>("verdict", []) };
   const facets = Facets("Show only these reasons", filters.codes);
   const ok = Facets("Show only", filters.ok);
   const side = h("section.ex-picture.ex-loops", h("header", textHead));
@@ -60,7 +63,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   const pair = pairPart();
   const decisions = part("Fusion decisions", [ok.element]);
   const walk = Walk(decisions, context.setting<string>("breakpoint", ""), {
-    name: "Attempt", moves: MOVES, example: "refused:reduction", find: query => find(attempts(), query), go: to => attempt(to),
+    name: "Attempt", moves: MOVES, example: "refused:reduction", find: query => find(attempts(), query),
+    go: to => attempt(to),
   });
   decisions.append(walk.element, cameSay, facets.element, inside, verdicts.element);
   const body = h(
@@ -84,7 +88,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
 
   function exports(): readonly Export[] {
     const half = choice.looked.value?.half.name ?? "schedule";
-    return [...picture.exports(`${half}-schedule`), { kind: "txt", name: `${half}-verdicts`, make: async () => verdicts.text() }];
+    return [...picture.exports(`${half}-schedule`),
+      { kind: "txt", name: `${half}-verdicts`, make: async () => verdicts.text() }];
   }
 
   /** Shows what one attempt of fusion was, and what was together by then. */
@@ -97,8 +102,11 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const together = kernelsAt(attempts(), at).map(each => each.map(id => nameOf(id)).join(" + "));
     pick([first, second]);
     fill(cameSay,
-      h("strong", { class: came === "refused" ? "ex-no" : "ex-yes" }, `${{ fused: "✓ fused", later: "put off", refused: "✕ refused" }[came]}: ${nameOf(first)} with ${nameOf(second)}`),
-      " ", reasonLink(why, context), score >= 1 ? `. It saves ${bytes(score)}` : "", `. Kernels so far: ${together.join("; ") || "none"}.`,
+      h("strong", { class: came === "refused" ? "ex-no" : "ex-yes" },
+        { fused: "✓ fused", later: "put off", refused: "✕ refused" }[came],
+        `: ${nameOf(first)} with ${nameOf(second)}`),
+      " ", reasonLink(why, context), score >= 1 ? `. It saves ${bytes(score)}` : "",
+      `. Kernels so far: ${together.join("; ") || "none"}.`,
     );
   }
 
@@ -109,7 +117,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
 
   function pairPart(): HTMLElement {
     const swap = tool("⇄", "Swap the two", () => pick([pairSelects[1].value, pairSelects[0].value]));
-    const selects = h("div.ex-pair", pairSelects[0], swap, pairSelects[1], h("span.ex-unsure", "or click two operations in the drawing"));
+    const selects = h("div.ex-pair", pairSelects[0], swap, pairSelects[1],
+      h("span.ex-unsure", "or click two operations in the drawing"));
     return part("Why (not) fused?", [], selects, answer);
   }
 
@@ -147,7 +156,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const order = new Map(half.schedule?.items.map((each, n) => [each.id, n]));
     const kernels = new Map((half.kernels ?? []).map(each => [each.id, each]));
     const operations = byId;
-    const runs = (item: ItemData) => (item.kind === "extern" ? operations.get(item.id)?.target : null) ?? item.operations.map(id => nameOf(id)).join(", ");
+    const runs = (item: ItemData) => (item.kind === "extern" ? operations.get(item.id)?.target : null)
+      ?? item.operations.map(id => nameOf(id)).join(", ");
     const outside = (item: ItemData, side: "reads" | "writes") => {
       const own = new Set(item.operations.flatMap(id => operations.get(id)?.writes ?? []));
       const all = item.operations.flatMap(id => operations.get(id)?.[side] ?? []);
@@ -170,7 +180,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   function draw(): void {
     const looked = choice.looked.value;
     if (!looked) return;
-    const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => secondsOf(looked.half, item), named: (id: string) => nameOf(id) };
+    const facts = { half: looked.half, compile: looked.compile.id,
+      seconds: (item: string) => secondsOf(looked.half, item), named: (id: string) => nameOf(id) };
     picture.show((width, linked) => {
       const drawn = drawSchedule(facts, width, linked);
       markPicked(drawn);
@@ -179,13 +190,15 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   }
 
   function markPicked(within: Element | null): void {
-    within?.querySelectorAll<SVGElement>(".ex-op").forEach(each => each.classList.toggle("ex-picked", picked.includes(each.dataset.operation ?? "")));
+    within?.querySelectorAll<SVGElement>(".ex-op")
+      .forEach(each => each.classList.toggle("ex-picked", picked.includes(each.dataset.operation ?? "")));
   }
 
   function options(half: HalfData): void {
     for (const select of pairSelects) {
       fill(select, ...(half.schedule?.items ?? []).map(item =>
-        h("optgroup", { label: item.id }, ...item.operations.map(id => h("option", { value: id }, `${nameOf(id)} (${id})`)))));
+        h("optgroup", { label: item.id }, ...item.operations.map(
+          id => h("option", { value: id }, `${nameOf(id)} (${id})`)))));
     }
   }
 
@@ -222,7 +235,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const [first = "", second = ""] = picked;
     const is = others.length < kept.length;
     if (!abilities.value?.passes || !is && !together) return "";
-    return button("ex-action", is ? "Allow their fusion" : "Do not fuse these two", () => edits.change({ forbid: is ? others : [...kept, [graph, first, second]] }));
+    return button("ex-action", is ? "Allow their fusion" : "Do not fuse these two",
+      () => edits.change({ forbid: is ? others : [...kept, [graph, first, second]] }));
   }
 
   function showVerdicts(): void {
@@ -237,32 +251,44 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     ok.show(facetsOf(all, byOk, each => (each.ok ? "fused" : "not fused")));
     facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
     const made = all.filter(each => each.ok).length;
-    const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0, MOST_NAMED);
+    const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0,
+      MOST_NAMED);
     const { length: steps } = half()?.schedule?.items ?? [];
-    const loops = (half()?.operations ?? []).map(each => named(each, context.compile.value, context.model)).filter(each => each.inside.length);
+    const loops = (half()?.operations ?? []).map(each => named(each, context.compile.value, context.model))
+      .filter(each => each.inside.length);
     fill(counted,
       loops.length ? `${count(loops.flatMap(each => each.inside).length, "operation")} inlined into other loops. ` : "",
       steps > MOST_DRAWN ? `${count(steps, "step")}: too many to draw, so the table has them. ` : "",
-      all.length === 0 ? (loops.length ? "" : `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. `) : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
+      all.length === 0
+        ? (loops.length ? "" : `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. `)
+        : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}`
+          + `${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => inside.parentElement?.scrollIntoView()),
     );
     fill(inside, ...loops.map(each =>
       h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
     verdicts.show(rows, [
-      { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"), order: each => (each.ok ? 0 : 1) },
+      { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"),
+        cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"),
+        order: each => (each.ok ? 0 : 1) },
       { name: "First", text: each => nameOf(each.first) },
       { name: "Second", text: each => nameOf(each.second) },
-      { name: "Reason", text: each => reasonText(each.why), cell: each => reasonLink(each.why, context), order: each => each.why.title },
-      figure("Saves", each => each.score || null, bytes, "Bytes of memory traffic that joining the two saves, as scored"),
+      { name: "Reason", text: each => reasonText(each.why), cell: each => reasonLink(each.why, context),
+        order: each => each.why.title },
+      figure("Saves", each => each.score || null, bytes,
+        "Bytes of memory traffic that joining the two saves, as scored"),
     ]);
   }
 
   function showText({ compile, half }: Looked): void {
     const stages = (compile.stages ?? []).filter(each => each.half === half.name);
-    const stage = ["order", "fuse", "separate", "lower"].map(name => stages.find(each => each.name === name)).find(each => each);
+    const stage =
+      ["order", "fuse", "separate", "lower"].map(name => stages.find(each => each.name === name)).find(each => each);
     const body = stage ? artifact(compile, stage).body : null;
-    textHead.textContent = stage ? stage.name === "order" ? "Loop IR (final)" : `Loop IR after “${stage.name}”` : "Loop IR";
-    text.show({ rows: rowsOf(body, compile, context.model), language: body?.language ?? "text", label: "Loop IR of the schedule" });
+    textHead.textContent =
+      stage ? stage.name === "order" ? "Loop IR (final)" : `Loop IR after “${stage.name}”` : "Loop IR";
+    text.show({ rows: rowsOf(body, compile, context.model), language: body?.language ?? "text",
+      label: "Loop IR of the schedule" });
   }
 
   return { choice, walk, reveal, exports, dispose };

@@ -20,6 +20,7 @@ export function named(operation: Pick<OperationData, "id" | "origins">, compile:
     return file === main?.file ? `line ${line}` : model.files.value.place(file, line);
   });
   const nodes = operation.origins.filter(each => !each.startsWith("synthetic:"));
-  const [own = operation.id, ...inside] = nodes.map(each => phrase([each.replace(/^\w+\.|_\d+$/g, ""), where(each).join(", ")], " · "));
+  const [own = operation.id, ...inside] =
+    nodes.map(each => phrase([each.replace(/^\w+\.|_\d+$/g, ""), where(each).join(", ")], " · "));
   return { own, inside: [...new Set(inside)] };
 }

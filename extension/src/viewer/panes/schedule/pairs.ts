@@ -47,7 +47,8 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     const headline = `Not fused: in ${one.id} and ${other.id}`;
     const own = verdict(first, second);
     if (own) return notFused(headline, [verdictText(own)]);
-    const excluded = [one, other].flatMap(each => (each.why ? [{ text: `${each.id} with any other:`, why: each.why }] : []));
+    const excluded =
+      [one, other].flatMap(each => (each.why ? [{ text: `${each.id} with any other:`, why: each.why }] : []));
     if (excluded.length > 0) return notFused(headline, excluded);
     const between = fusions.filter(each => links(each, one, other));
     if (between.length > 0) {
@@ -59,11 +60,13 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
   }
 
   function verdictText({ first, second, why }: FusionData): Statement {
-    return { text: `${named(first)} with ${named(second)}:`, why: why.detail ? { ...why, detail: why.detail.replace(/\w+/g, named) } : why };
+    return { text: `${named(first)} with ${named(second)}:`,
+      why: why.detail ? { ...why, detail: why.detail.replace(/\w+/g, named) } : why };
   }
 
   function verdict(first: string, second: string): FusionData | undefined {
-    const both = (each: FusionData) => (each.first === first && each.second === second) || (each.first === second && each.second === first);
+    const both = (each: FusionData) => (each.first === first && each.second === second)
+      || (each.first === second && each.second === first);
     return fusions.find(both);
   }
 

@@ -62,7 +62,8 @@ export function rail(half: HalfData, boxWidth: number, named: (id: string) => st
     const inner = (chips.at(-1)?.y ?? 0) + CHIP_HEIGHT + 6;
     const { out, into } = ports[at] ?? { out: [], into: [] };
     const height = Math.max(inner, 8 + (out.length + into.length) * PORT);
-    boxes.push({ item, y: top, height, hidden: Math.max(0, item.operations.length - MOST_CHIPS), chips: chips.map(each => ({ ...each, y: each.y + top })) });
+    boxes.push({ item, y: top, height, hidden: Math.max(0, item.operations.length - MOST_CHIPS),
+      chips: chips.map(each => ({ ...each, y: each.y + top })) });
     top += height + GAP;
   }
   /** Readers' ends come above makers' starts, each in the order of the lanes. */
@@ -75,7 +76,8 @@ export function rail(half: HalfData, boxWidth: number, named: (id: string) => st
       ends: lane.to.map(at => port(at, ports[at]?.into.indexOf(lane) ?? 0)),
     };
   });
-  return { boxes, lanes: placed, laneCount: Math.max(0, ...lanes.map(each => each.lane + 1)), height: Math.max(0, top - GAP) };
+  return { boxes, lanes: placed, laneCount: Math.max(0, ...lanes.map(each => each.lane + 1)),
+    height: Math.max(0, top - GAP) };
 }
 
 interface Flow {

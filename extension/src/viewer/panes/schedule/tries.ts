@@ -14,7 +14,8 @@ function* replayed(tried: readonly FusionData[]): Generator<Groups> {
   const groups = new Map<string, string[]>();
   for (const { first, second, ok, later } of tried) {
     if (ok && !later) {
-      const [larger, smaller] = [first, second].map(id => entry(groups, id, () => [id])).sort((a, b) => b.length - a.length) as [string[], string[]];
+      const [larger, smaller] = [first, second].map(id => entry(groups, id, () => [id]))
+        .sort((a, b) => b.length - a.length) as [string[], string[]];
       if (larger !== smaller) for (const id of smaller) {
         larger.push(id);
         groups.set(id, larger);
@@ -36,12 +37,14 @@ export function outcome({ ok, later }: FusionData): "later" | "fused" | "refused
 }
 
 export function find(tried: readonly FusionData[], query: string): number[] | string {
-  const because = (_: Groups, at: number) => `${tried[at]!.why.title}: ${tried[at]!.why.detail ?? ""} [${tried[at]!.why.code}]`;
+  const because = (_: Groups, at: number) =>
+    `${tried[at]!.why.title}: ${tried[at]!.why.detail ?? ""} [${tried[at]!.why.code}]`;
   const operation = (_: Groups, at: number) => [tried[at]!.first, tried[at]!.second];
   const came = (what: string) => (of: Groups, at: number) => outcome(tried[at]!) === what && because(of, at);
   const facts: StepFacts<Groups> = {
     because, operation, fused: came("fused"), later: came("later"), refused: came("refused"),
-    kernel: (groups, at) => operation(groups, at).map(id => (groups.get(id) ?? []).join(" ")), step: (_, at) => at, saves: (_, at) => tried[at]!.score ?? 0,
+    kernel: (groups, at) => operation(groups, at).map(id => (groups.get(id) ?? []).join(" ")), step: (_, at) => at,
+    saves: (_, at) => tried[at]!.score ?? 0,
   };
   return found(query, facts, replayed(tried));
 }

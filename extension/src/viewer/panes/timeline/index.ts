@@ -9,12 +9,14 @@ import type { Context, Export, Pane } from "../../pane";
 import { Picture, type Presentation } from "../../picture";
 import { RovingTabindex } from "../../tabindex";
 import { ends, Signal, watchAny } from "../../signal";
-import { compilingBefore, tableOf, timelineOf, type PipelinePart, type SpanRow, type Span, type Timeline } from "./spans";
+import { compilingBefore, tableOf, timelineOf, type PipelinePart, type SpanRow, type Span,
+  type Timeline } from "./spans";
 import { most } from "../../collections";
 
 const ROW = 24;
 const BAR = 21;
-const LOOKS: { readonly [part in PipelinePart]: { readonly look: string; readonly pattern: Pattern; readonly says: string } } = {
+const LOOKS: { readonly [part in PipelinePart]: { readonly look: string; readonly pattern: Pattern;
+readonly says: string } } = {
   capture: { look: "ex-tone-0", pattern: "plain", says: "bytecode" },
   graph: { look: "ex-tone-4", pattern: "hatched", says: "graph" },
   loops: { look: "ex-tone-2", pattern: "dotted", says: "loops and schedule" },
@@ -35,15 +37,19 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   const table = DataTable<SpanRow>("Compile time by stage", [
     { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
     {
-      name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
-      cell: row => (row.stage ? button("ex-reason", row.name, () => look(row)) : row.from !== null ? h("strong", row.name) : row.name),
+      name: "Stage",
+      text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "")
+        + row.name,
+      cell: row => (row.stage
+        ? button("ex-reason", row.name, () => look(row)) : row.from !== null ? h("strong", row.name) : row.name),
     },
     figure("Began", row => row.from, seconds),
     figure("Took", row => row.seconds, seconds),
     figure("Share", row => row.seconds / Math.max(row.compile.seconds, 1e-12), percent),
     { name: "Note", text: row => row.note },
   ], context.selection);
-  const waiting = h("input", { type: "checkbox", checked: waits.value, onchange: () => (waits.value = waiting.checked) });
+  const waiting =
+    h("input", { type: "checkbox", checked: waits.value, onchange: () => (waits.value = waiting.checked) });
   const picture = Picture(
     "Compile time", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined,
     whole, h("label.ex-check", waiting, "show the time between compiles"),
@@ -69,7 +75,8 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   function exports(): readonly Export[] {
     if (body.hidden) return [];
     const name = `${context.model.record.value.title.replace(/\W+/g, "_")}-timeline`;
-    return [...picture.exports(name), { kind: "json", name, make: () => made(context.host, 'trace("FILE.json")', "trace") }];
+    return [...picture.exports(name),
+      { kind: "json", name, make: () => made(context.host, 'trace("FILE.json")', "trace") }];
   }
 
   function render(): void {
@@ -104,7 +111,8 @@ export function timeline(into: HTMLElement, context: Context): Pane {
       const failed = span.stage?.error || (!span.stage && span.compile.error);
       const name = `${span.name}: ${seconds(span.seconds)}${failed ? ", failed" : ""}`;
       const builds = buildsOf(span);
-      const label = fitted(`${failed ? "✗ " : ""}${span.name} ${seconds(span.seconds)}${builds}`, wide - 8) || fitted(span.name, wide - 6);
+      const label = fitted(`${failed ? "✗ " : ""}${span.name} ${seconds(span.seconds)}${builds}`, wide - 8)
+        || fitted(span.name, wide - 6);
       const bar = mark(
         name + builds, `ex-span${span.stage ? "" : " ex-whole"}${failed ? " ex-failed" : ""}`,
         block(patterns, span.stage ? pattern : "plain", left, y, wide, BAR, span.stage ? look : "ex-tone-none"),
@@ -115,22 +123,26 @@ export function timeline(into: HTMLElement, context: Context): Pane {
       return [bar];
     });
     const axis = across(x, bottom, bottom, seconds);
-    return drawing(width, bottom + 20, `Compile time of ${count(found.busy.length, "compile")}`, patterns.definitions, axis, ...bars);
+    return drawing(width, bottom + 20, `Compile time of ${count(found.busy.length, "compile")}`, patterns.definitions,
+      axis, ...bars);
   }
 
   /** What a build stage ran: the tools, and whether their work was found in the cache. */
   function buildsOf(span: Span): string {
-    const half = span.stage?.name === "build" ? span.compile.halves?.find(each => each.name === span.stage?.half) : undefined;
+    const half =
+      span.stage?.name === "build" ? span.compile.halves?.find(each => each.name === span.stage?.half) : undefined;
     const builds = half?.builds ?? [];
     if (builds.length === 0) return "";
     const cached = builds.filter(each => each.cached).length;
     const tools = [...new Set(builds.map(each => each.tool))].join(", ");
-    return ` (${tools}${cached === builds.length ? ", from the cache" : cached > 0 ? `, ${cached} of ${builds.length} from the cache` : ""})`;
+    const share = cached === builds.length ? "" : `${cached} of ${builds.length} `;
+    return ` (${tools}${cached > 0 ? `, ${share}from the cache` : ""})`;
   }
 
   function showCurrent(): void {
     for (const [mark, span] of marks) {
-      mark.classList.toggle("ex-current", span.stage !== undefined && span.stage.id === context.stage.value && span.compile.id === context.compile.value);
+      mark.classList.toggle("ex-current",
+        span.stage !== undefined && span.stage.id === context.stage.value && span.compile.id === context.compile.value);
     }
   }
 
@@ -186,13 +198,16 @@ export function timeline(into: HTMLElement, context: Context): Pane {
 function summary({ spans, busy }: Timeline): string {
   const total = compilingBefore(busy, Infinity);
   const byName = new Map<string, number>();
-  for (const { stage } of spans) if (stage?.depth === 0) byName.set(stage.name, (byName.get(stage.name) ?? 0) + stage.seconds);
+  for (const { stage } of spans) if (stage?.depth === 0)
+    byName.set(stage.name, (byName.get(stage.name) ?? 0) + stage.seconds);
   const longest = [...byName].sort((a, b) => b[1] - a[1]).slice(0, 3);
   const compiles = spans.filter(each => !each.stage).length;
-  return `${count(compiles, "compile")} took ${seconds(total)}; most of it went to ${longest.map(([name, spent]) => `${name} (${percent(spent / total)})`).join(", ")}. `
+  const most = longest.map(([name, spent]) => `${name} (${percent(spent / total)})`).join(", ");
+  return `${count(compiles, "compile")} took ${seconds(total)}; most of it went to ${most}. `
     + "Double-click (or press z on) a bar to zoom in.";
 }
 
 function legend(): HTMLElement {
-  return h("div.ex-legend", ...Object.entries(LOOKS).flatMap(([part, look]) => (part === "other" ? [] : [legendEntry(look)])));
+  return h("div.ex-legend",
+    ...Object.entries(LOOKS).flatMap(([part, look]) => (part === "other" ? [] : [legendEntry(look)])));
 }

@@ -27,13 +27,16 @@ export interface Timeline {
 
 const PARTS: { readonly [stage: string]: PipelinePart } = {
   decode: "capture", bytecode: "capture", capture: "capture",
-  schedule: "loops", lower: "loops", dependencies: "loops", fuse: "loops", separate: "loops", order: "loops", "plan memory": "loops",
+  schedule: "loops", lower: "loops", dependencies: "loops", fuse: "loops", separate: "loops", order: "loops",
+  "plan memory": "loops",
   generate: "code", build: "code", rejoin: "link", link: "link", "rewritten bytecode": "link",
 };
 
-/** Of ours and of stock. Between capture and lowering everything works on a graph: tracing, passes (a user's too), the partition. */
+/** Of ours and of stock. Between capture and lowering everything works on a graph: tracing, passes (a user's too),
+ * the partition. */
 function partOf(stage: StageData): PipelinePart {
-  return Object.hasOwn(PARTS, stage.name) ? (PARTS[stage.name] ?? "other") : stage.graph || stage.same_as || stage.halves ? "graph" : "other";
+  return Object.hasOwn(PARTS, stage.name)
+    ? (PARTS[stage.name] ?? "other") : stage.graph || stage.same_as || stage.halves ? "graph" : "other";
 }
 
 export function timelineOf(record: RecordData): Timeline {
@@ -62,7 +65,8 @@ function tracksOf(compiles: readonly CompileData[]): CompileData[][] {
 
 function spansOf(compile: CompileData, start: number, top: number): Span[] {
   const whole: Span = {
-    compile, name: compileName(compile), part: "other", from: compile.started - start, seconds: endOf(compile) - compile.started, row: top,
+    compile, name: compileName(compile), part: "other", from: compile.started - start,
+    seconds: endOf(compile) - compile.started, row: top,
   };
   const stages = (compile.stages ?? []).map((stage): Span => {
     const half = halfName(compile, stage.half ?? "");
@@ -76,7 +80,8 @@ function spansOf(compile: CompileData, start: number, top: number): Span[] {
 
 /** While a compile runs its length is not known: as far as its stages went. */
 function endOf(compile: CompileData): number {
-  return Math.max(compile.started + compile.seconds, ...(compile.stages ?? []).map(each => each.started + each.seconds));
+  return Math.max(compile.started + compile.seconds,
+    ...(compile.stages ?? []).map(each => each.started + each.seconds));
 }
 
 function joined(stretches: readonly (readonly [number, number])[]): (readonly [number, number])[] {
@@ -118,12 +123,16 @@ export function tableOf(record: RecordData): SpanRow[] {
       const builds = stage?.name === "build" ? (half?.builds ?? []) : [];
       return [
         { compile, stage, name: span.name, from: span.from, seconds: span.seconds, note },
-        ...builds.map(build => ({ compile, build, name: build.version.startsWith(build.tool) ? build.version : `${build.tool} ${build.version}`, from: null, seconds: build.seconds, note: build.cached ? "from the cache" : "built" })),
+        ...builds.map(
+          build => ({ compile, build,
+            name: build.version.startsWith(build.tool) ? build.version : `${build.tool} ${build.version}`, from: null,
+            seconds: build.seconds, note: build.cached ? "from the cache" : "built" })),
       ];
     });
     const between = whole.seconds - inStages;
     return [
-      { compile, name: whole.name, from: whole.from, seconds: whole.seconds, note: compile.error ? `failed: ${compile.error}` : "" },
+      { compile, name: whole.name, from: whole.from, seconds: whole.seconds,
+        note: compile.error ? `failed: ${compile.error}` : "" },
       ...rows,
       ...(between > 0 ? [{ compile, name: "between stages", from: null, seconds: between, note: "" }] : []),
     ];

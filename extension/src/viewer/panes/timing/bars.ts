@@ -20,7 +20,8 @@ export interface Spent {
   readonly all: boolean;
 }
 
-export function drawBars({ costs, overhead, machine, all }: Spent, width: number, linked: Linked): SVGSVGElement | null {
+export function drawBars({ costs, overhead, machine, all }: Spent, width: number,
+    linked: Linked): SVGSVGElement | null {
   const timed = costs.filter(each => each.seconds !== null).sort((a, b) => (b.seconds ?? 0) - (a.seconds ?? 0));
   if (timed.length === 0) return null;
   const listed = all || timed.length <= LISTED + 2 ? timed : timed.slice(0, LISTED);
@@ -36,11 +37,16 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
   const rows: SVGElement[] = listed.map((cost, n) => {
     const spent = cost.seconds ?? 0;
     const found = machine ? performance(cost, machine) : null;
-    const rate = found && figures > 200 ? `  ${found.bytesPerSecond === null ? scaled(found.flopsPerSecond, "FLOP/s") : scaled(found.bytesPerSecond, "B/s")}  ${percent(found.share)} of ${found.bound === "bandwidth" ? "bw" : "peak"}` : "";
+    const rate = found && figures > 200
+      ? ["",
+        found.bytesPerSecond === null ? scaled(found.flopsPerSecond, "FLOP/s") : scaled(found.bytesPerSecond, "B/s"),
+        `${percent(found.share)} of ${found.bound === "bandwidth" ? "bw" : "peak"}`].join("  ") : "";
     const group = mark(
       `${names[n]}: ${seconds(spent)}, ${percent(spent / total)} of all kernels; runs ${cost.runs}`, "ex-spent",
-      ...bar(names[n] ?? "", n, left, x(spent), patterns, cost.kind === "kernel" ? "plain" : "dotted", cost.kind === "kernel" ? "ex-tone-0" : "ex-tone-1"),
-      svg("text.ex-figure", { x: x(spent) + 6, y: n * ROW + 12 }, `${seconds(spent)}  ${percent(spent / total)}${rate}`),
+      ...bar(names[n] ?? "", n, left, x(spent), patterns, cost.kind === "kernel" ? "plain" : "dotted",
+        cost.kind === "kernel" ? "ex-tone-0" : "ex-tone-1"),
+      svg("text.ex-figure", { x: x(spent) + 6, y: n * ROW + 12 },
+        `${seconds(spent)}  ${percent(spent / total)}${rate}`),
     );
     return linked.add(group, key(cost.compile, cost.id));
   });
@@ -57,7 +63,8 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
     rows.push(svg("line.ex-axis", { x1: 0, x2: width, y1: height + 4, y2: height + 4 }));
     rows.push(svg(
       "g", ...bar("outside", n, left, x(overhead), patterns, "hatched", "ex-tone-7"),
-      svg("text.ex-figure", { x: x(overhead) + 6, y: n * ROW + 12 }, `${seconds(overhead)} a call${figures > 200 ? " outside the kernels" : ""}`),
+      svg("text.ex-figure", { x: x(overhead) + 6, y: n * ROW + 12 },
+        `${seconds(overhead)} a call${figures > 200 ? " outside the kernels" : ""}`),
     ));
     height += ROW * 1.5;
   }

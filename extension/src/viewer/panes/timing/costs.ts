@@ -12,8 +12,8 @@ export interface Cost {
   readonly kind: "kernel" | "call";
   readonly runs: string;
   readonly seconds: number | null;
-  /** Bytes moved and operations done, as the compiler counted them. Of a library call no bytes are known, and operations
-   * where it is a product, a convolution or attention. */
+  /** Bytes moved and operations done, as the compiler counted them. Of a library call no bytes are known, and
+   * operations where it is a product, a convolution or attention. */
   readonly bytes: number | null;
   readonly flops: number | null;
 }
@@ -30,11 +30,13 @@ function ofHalf(compile: CompileData, half: HalfData): Cost[] {
   return (half.schedule?.items ?? []).flatMap((item): Cost[] => {
     const kernel = kernels.get(item.id);
     if (kernel) {
-      return [{ ...place, id: item.id, kind: "kernel", runs: item.operations.join(", "), seconds: kernel.seconds ?? null, bytes: kernel.bytes, flops: kernel.flops }];
+      return [{ ...place, id: item.id, kind: "kernel", runs: item.operations.join(", "),
+        seconds: kernel.seconds ?? null, bytes: kernel.bytes, flops: kernel.flops }];
     }
     if (item.kind !== "extern") return [];
     const runs = operations.get(item.id)?.target ?? item.operations.join(", ");
-    return [{ ...place, id: item.id, kind: "call", runs, seconds: own(half.extern_seconds, item.id) ?? null, bytes: null, flops: own(half.extern_flops, item.id) ?? null }];
+    return [{ ...place, id: item.id, kind: "call", runs, seconds: own(half.extern_seconds, item.id) ?? null,
+      bytes: null, flops: own(half.extern_flops, item.id) ?? null }];
   });
 }
 
@@ -49,13 +51,15 @@ export interface Performance {
   readonly bound: "bandwidth" | "arithmetic";
 }
 
-/** Where a kernel or a library call stands against the machine's peaks, as show/view/sections.py (`_of_peak`) says it. */
+/** Where a kernel or a library call stands against the machine's peaks, as show/view/sections.py (`_of_peak`) says
+ * it. */
 export function performance(cost: Cost, machine: MachineData): Performance | null {
   const { seconds, bytes, flops } = cost;
   if (seconds === null || !(seconds > 0) || !((bytes ?? flops ?? 0) > 0) || !usable(machine)) return null;
   const [moving, computing] = [(bytes ?? 0) / machine.bytes_per_second, (flops ?? 0) / machine.flops_per_second];
   return {
-    bytesPerSecond: rate(bytes, seconds), flopsPerSecond: (flops ?? 0) / seconds, intensity: bytes === null ? null : (flops ?? 0) / bytes,
+    bytesPerSecond: rate(bytes, seconds), flopsPerSecond: (flops ?? 0) / seconds,
+    intensity: bytes === null ? null : (flops ?? 0) / bytes,
     share: Math.max(moving, computing) / seconds, bound: moving >= computing ? "bandwidth" : "arithmetic",
   };
 }
@@ -82,7 +86,8 @@ export function whyNoOverhead(record: RecordData, costs: readonly Cost[]): strin
   const timed = costs.filter(each => each.seconds !== null);
   if (timed.length === 0) return "no kernel was timed by itself";
   const sum = timed.reduce((total, each) => total + (each.seconds ?? 0), 0);
-  const call = (timing.contestants.find(each => each.name === "explorer") ?? timing.contestants.find(each => each.name === "stock"))?.median;
+  const call = (timing.contestants.find(each => each.name === "explorer")
+    ?? timing.contestants.find(each => each.name === "stock"))?.median;
   if (call !== undefined && sum >= call) return "the kernels, timed one by one, take longer than the whole call";
   return timed.length < costs.length ? "not every kernel could be timed by itself" : "the record does not say";
 }

@@ -7,10 +7,12 @@ import type { SamplesData } from "../../record";
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? (sorted[middle] ?? NaN) : ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] ?? NaN) : ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
 }
 
-/** First and third quartile, as Python's statistics.quantiles(values, n=4) gives them; the extremes of fewer than two. */
+/** First and third quartile, as Python's statistics.quantiles(values, n=4) gives them; the extremes of fewer than
+ * two. */
 export function quartiles(values: readonly number[]): readonly [number, number] {
   const sorted = [...values].sort((a, b) => a - b);
   const count = sorted.length;
@@ -35,12 +37,15 @@ export function writtenError(value: number): string {
 }
 
 /** Calls after which a compile has paid for itself; null where a call is not clearly quicker than eager's. */
-export function paysOffAfter({ compile_seconds: compile, median: own, speed }: SamplesData, eager: SamplesData): number | null {
-  return typeof compile === "number" && (speed?.low ?? 0) > 1 && eager.median > own ? Math.ceil(compile / (eager.median - own)) : null;
+export function paysOffAfter({ compile_seconds: compile, median: own, speed }: SamplesData,
+    eager: SamplesData): number | null {
+  return typeof compile === "number" && (speed?.low ?? 0) > 1 && eager.median > own
+    ? Math.ceil(compile / (eager.median - own)) : null;
 }
 
 /** Dots in columns: each sample in the column of its place, above those that are there already. */
-export function stacked(values: readonly number[], place: (value: number) => number, column: number): { x: number; level: number }[] {
+export function stacked(values: readonly number[], place: (value: number) => number,
+    column: number): { x: number; level: number }[] {
   const height = new Map<number, number>();
   return values.map(value => {
     const at = Math.round(place(value) / column);

@@ -1,4 +1,5 @@
-// How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
+// How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how
+// exact.
 
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { button, fill, h, on } from "../../dom";
@@ -34,9 +35,12 @@ export function timing(into: HTMLElement, context: Context): Pane {
   const reveal = (what: Key): boolean => bars.reveal(what);
   const { selection, model, host } = context;
   const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
-  const strips = Picture("Time against eager", DataTable<SamplesData>("Seconds", contestantColumns(), selection), selection, context.setting<Presentation>("calls", "drawing"));
-  const bars = Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Presentation>("kernels", "drawing"));
-  const roofline = Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Presentation>("roofline", "drawing"));
+  const strips = Picture("Time against eager", DataTable<SamplesData>("Seconds", contestantColumns(), selection),
+    selection, context.setting<Presentation>("calls", "drawing"));
+  const bars = Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection,
+    context.setting<Presentation>("kernels", "drawing"));
+  const roofline = Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link),
+    selection, context.setting<Presentation>("roofline", "drawing"));
   const runTable = DataTable<TimedRun>("Runs", [], selection);
   const runPart = part("Runs", [], runTable.element);
   const retime = RetimeForm(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
@@ -56,7 +60,8 @@ export function timing(into: HTMLElement, context: Context): Pane {
     showKernels();
   });
   const twoColumns = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
-  into.append(h("div.ex-pad", twoColumns(strips.element, accuracyPart), runPart, retime.element, twoColumns(bars.element, roofline.element)));
+  into.append(h("div.ex-pad", twoColumns(strips.element, accuracyPart), runPart, retime.element,
+    twoColumns(bars.element, roofline.element)));
   let leave: Dispose = () => undefined;
   const dispose = ends(
     model.record.watch(record => {
@@ -80,7 +85,8 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const name = context.model.record.value.title.replace(/\W+/g, "_");
     return [
       ...(drawn ? strips.exports(`${name}-calls`) : []),
-      ...(costsOf(context.model.record.value).some(each => each.seconds !== null) ? bars.exports(`${name}-kernels`) : []),
+      ...(costsOf(context.model.record.value).some(each => each.seconds !== null)
+        ? bars.exports(`${name}-kernels`) : []),
       ...(roofline.element.hidden ? [] : roofline.exports(`${name}-roofline`)),
     ];
   }
@@ -109,7 +115,9 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const record = context.model.record.value;
     const shown = run ? contestants(run) : [];
     drawn = shown.some(each => each.samples.length > 0);
-    untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run?.state === "running" ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Measure again, below, times it now." : "");
+    untimed.textContent =
+      run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run?.state === "running"
+        ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Measure again, below, times it now." : "");
     untimed.hidden = untimed.textContent === "";
     strips.table.show(shown, contestantColumns(shown));
     strips.show(width => drawStrips(shown, width), drawn);
@@ -128,11 +136,18 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const of = (run: TimedRun, name: string) => contestants(run).find(each => each.name === name);
     runTable.show(all, [
       {
-        name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (chosen.value = run.id), { "aria-pressed": String(run === shownRun()) }),
+        name: "Run", text: run => run.name,
+        cell: run =>
+          button("ex-choice", run.name, () => (chosen.value = run.id), { "aria-pressed": String(run === shownRun()) }),
       },
-      { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
-      ...names.map((name): TableColumn<TimedRun> => ({ ...figure(name, run => of(run, name)?.median), text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
-      { name: "State", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
+      { name: "Sizes",
+        text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ")
+          || "as in the record" },
+      ...names.map(
+        (name): TableColumn<TimedRun> => ({ ...figure(name, run => of(run, name)?.median),
+          text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
+      { name: "State",
+        text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
     ]);
   }
 
@@ -142,15 +157,18 @@ export function timing(into: HTMLElement, context: Context): Pane {
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
       { name: "Median (quartiles)", numeric: true, text: withQuartiles, order: each => each.median },
       {
-        name: "Compared with eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
+        name: "Compared with eager",
+        title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
       },
-      figure("Peak memory", each => each.peak, bytes, "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts"),
+      figure("Peak memory", each => each.peak, bytes,
+        "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts"),
       figure("Least", each => (each.samples.length ? least(each.samples) : null), seconds),
       figure("Most", each => (each.samples.length ? most(each.samples) : null), seconds),
       figure("Samples", each => each.samples.length),
       figure("Compile", each => each.compile_seconds, seconds),
-      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => count(calls, "call"), "Break-even: calls needed for the faster run time to make up for the compile time"),
+      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => count(calls, "call"),
+        "Break-even: calls needed for the faster run time to make up for the compile time"),
       { name: "Note", text: each => each.note ?? "" },
     ];
   }
@@ -166,20 +184,26 @@ export function timing(into: HTMLElement, context: Context): Pane {
   }
 
   function accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
-    const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting: divergence } = accuracy;
+    const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared,
+      parting: divergence } = accuracy;
     const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", name), h("dd", ...value)];
     const rows = [
       ...(named ? fact("Engine", accuracy.engine ?? "explorer") : []),
-      ...fact("Largest error", where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}` : "none: every value is equal"),
+      ...fact("Largest error",
+        where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}`
+          : "none: every value is equal"),
       ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
       ...fact("Within tolerance", first ? `no: ${first} is the first that is not` : "yes"),
     ];
     if (divergence && !divergence.node) {
-      rows.push(...fact("Where", divergence.detail ?? "unknown", ...(typeof divergence.error === "number" ? [`. ${againstFloat64(divergence)}`] : [])));
+      rows.push(...fact("Where", divergence.detail ?? "unknown",
+        ...(typeof divergence.error === "number" ? [`. ${againstFloat64(divergence)}`] : [])));
     } else if (divergence) {
-      const open = (pane: string, id: string) => button("ex-link", id, () => context.show(pane, key(divergence.compile, id)));
+      const open = (pane: string, id: string) =>
+        button("ex-link", id, () => context.show(pane, key(divergence.compile, id)));
       rows.push(...fact(
-        "First differs at", open("graphs", divergence.node), ` in ${divergence.compile} ${divergence.half}`, ...(divergence.kernel ? [", written by ", open("code", divergence.kernel)] : []),
+        "First differs at", open("graphs", divergence.node), ` in ${divergence.compile} ${divergence.half}`,
+        ...(divergence.kernel ? [", written by ", open("code", divergence.kernel)] : []),
         `. ${againstFloat64(divergence)}`, divergence.detail ? ` ${divergence.detail}` : "",
       ));
     }
@@ -211,12 +235,17 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const above = points.filter(each => each.at.share > 1).length;
     const sentences = [
       `Roof: bandwidth of a large copy and FLOP/s of a float32 matrix product, measured on ${machine.name}.`,
-      moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
-      costs.some(each => each.kind === "call") ? "Library calls are not shown: their memory traffic is not counted." : "",
-      above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
+      moving
+        ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
+      costs.some(each => each.kind === "call")
+        ? "Library calls are not shown: their memory traffic is not counted." : "",
+      above
+        ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they "
+          + "read"} was probably in a cache, which is faster than memory.` : "",
     ];
     roofSay.textContent = phrase(sentences, " ");
-    roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null), costColumns(record, 0).filter(each => each.name !== "Share"));
+    roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null),
+      costColumns(record, 0).filter(each => each.name !== "Share"));
     roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
 
@@ -226,15 +255,19 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
     const columns: TableColumn<Cost>[] = [
       codes("Kernel", each => each.id),
-      { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
+      { name: "Of", text: each => `${each.compile} ${each.half}`.trim(),
+        order: each => `${each.compile} ${each.half}` },
       { name: "Operations", text: each => each.runs },
-      { name: "Time", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
+      { name: "Time", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)),
+        order: each => each.seconds },
       figure("Share", each => (each.seconds === null || total === 0 ? null : each.seconds / total), percent),
       figure("Moves", each => each.bytes, bytes),
       figure("Bandwidth", each => rate(each.bytes, each.seconds), value => scaled(value, "B/s")),
       figure("Computes", each => each.flops, value => scaled(value, "FLOP")),
       figure("Rate", each => rate(each.flops, each.seconds), value => scaled(value, "FLOP/s")),
-      { name: "Of peak", numeric: true, title: "The machine's bandwidth or arithmetic, whichever bounds it", text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""), order: each => found(each)?.share ?? null },
+      { name: "Of peak", numeric: true, title: "The machine's bandwidth or arithmetic, whichever bounds it",
+        text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""),
+        order: each => found(each)?.share ?? null },
     ];
     return columns.filter(each => several || each.name !== "Of");
   }
@@ -246,7 +279,8 @@ function kernelsText(record: RecordData, costs: readonly Cost[]): string {
   const timed = costs.filter(each => each.seconds !== null);
   if (timed.length === 0) {
     const elsewhere = record.compiles.some(each => each.halves?.some(half => half.runs === false));
-    return `Kernels were not timed${elsewhere ? ": they are for another machine" : ""}. Bytes moved and operations of each:`;
+    return `Kernels were not timed${elsewhere ? ": they are for another machine" : ""}. Bytes moved and operations of `
+      + `each:`;
   }
   const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
   const why = whyNoOverhead(record, costs);
@@ -266,7 +300,8 @@ function whyUntimed(record: RecordData): string {
   if (record.compiles.some(each => each.halves?.some(half => half.runs === false)) && record.target) {
     return `Not timed: the code is for ${record.target}, which was not there.`;
   }
-  if (record.calls?.length) return "A watched program is not compared with eager in speed: Breaks lists its calls and their times.";
+  if (record.calls?.length)
+    return "A watched program is not compared with eager in speed: Breaks lists its calls and their times.";
   if (record.error) return `It was not timed: ${record.error}`;
   return "Not timed: explored with time=False (--no-time), or timing has not begun.";
 }
@@ -274,5 +309,6 @@ function whyUntimed(record: RecordData): string {
 /** How far both are from the referee: the graph in float64, or eager where an operator has no such form. */
 function againstFloat64({ error, eager_error: eager }: DivergenceData): string {
   const ours = error === null ? "not finite, or of another shape" : `off by ${writtenError(error)}`;
-  return eager === null || eager === undefined ? `It is ${ours}, compared with eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
+  return eager === null || eager === undefined
+    ? `It is ${ours}, compared with eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
 }

@@ -33,11 +33,16 @@ export function RetimeForm(made: () => string, asks: Asks) {
     inputs.length = 0;
     const title = h("header", h("h2", "Measure again"));
     if (!connected) {
-      fill(element, title, h("p.ex-say", `No Jupyter kernel is attached: the times are those recorded ${made()}. Run the cell again to measure with other sizes.`));
+      fill(element, title,
+        h("p.ex-say",
+          `No Jupyter kernel is attached: the times are those recorded ${made()}. Run the cell again to measure with `
+            + `other sizes.`));
       return;
     }
     if (!abilities?.retime) {
-      fill(element, title, h("p.ex-say", abilities?.why_not ? `This cannot be measured again: ${abilities.why_not}.` : "The Jupyter kernel does not say yet what it can measure."));
+      fill(element, title,
+        h("p.ex-say", abilities?.why_not ? `This cannot be measured again: ${abilities.why_not}.`
+          : "The Jupyter kernel does not say yet what it can measure."));
       return;
     }
     sizes = Sizes(abilities.arguments ?? []);
@@ -67,13 +72,16 @@ export function RetimeForm(made: () => string, asks: Asks) {
       const of = { argument: name, dim };
       const label = `${name}, size ${dim}`;
       const slider = h("input", {
-        type: "range", min: 0, max: positions(size), step: 1, "aria-label": `${label}, by powers of two`, oninput: () => sizes.set(of, sizeAt(Number(slider.value))),
+        type: "range", min: 0, max: positions(size), step: 1, "aria-label": `${label}, by powers of two`,
+        oninput: () => sizes.set(of, sizeAt(Number(slider.value))),
       });
-      const number = h("input.ex-field", { type: "number", min: 1, "aria-label": label, onchange: () => sizes.set(of, Number(number.value)) });
+      const number = h("input.ex-field",
+        { type: "number", min: 1, "aria-label": label, onchange: () => sizes.set(of, Number(number.value)) });
       inputs.push({ of, slider, number });
       return h("div.ex-size", h("span.ex-count", String(dim)), slider, number);
     });
-    return h("fieldset", h("legend", h("code", name), ` ${dtype}`), ...(dims.length ? dims : [h("span.ex-count", "a single number")]));
+    return h("fieldset", h("legend", h("code", name), ` ${dtype}`),
+      ...(dims.length ? dims : [h("span.ex-count", "a single number")]));
   }
 
   function follow(shapes: Shapes): void {

@@ -26,7 +26,8 @@ export function pointsOf(costs: readonly Cost[], machine: MachineData): Point[] 
   });
 }
 
-export function drawRoofline(costs: readonly Cost[], machine: MachineData, width: number, linked: Linked): SVGSVGElement | null {
+export function drawRoofline(costs: readonly Cost[], machine: MachineData, width: number,
+    linked: Linked): SVGSVGElement | null {
   const points = pointsOf(costs, machine);
   if (points.length === 0 || !usable(machine)) return null;
   const height = Math.round(Math.min(380, Math.max(230, width * 0.5)));
@@ -37,18 +38,21 @@ export function drawRoofline(costs: readonly Cost[], machine: MachineData, width
   const [low, high] = [least(rates, roof(machine, from)) / 2, most(rates, machine.flops_per_second) * 2.5];
   const x = logarithmic(from, to, LEFT, width - 14);
   const y = logarithmic(low, high, bottom, TOP);
-  const few = Object.assign((value: number) => y(value), { ticks: powerTicks(low, high).filter((_, n, all) => all.length < 9 || n % 2 === 0) });
+  const few = Object.assign((value: number) => y(value),
+    { ticks: powerTicks(low, high).filter((_, n, all) => all.length < 9 || n % 2 === 0) });
   const corner = ridge(machine);
   const line = `M${x(from)} ${y(roof(machine, from))}L${x(corner)} ${y(machine.flops_per_second)}H${x(to)}`;
   const placed = labels(points, x, y, width, bottom);
-  const marks = points.map((point, n) => drawPoint(point, x(point.at.intensity), y(point.at.flopsPerSecond), placed[n] ?? null, linked));
+  const marks = points.map(
+    (point, n) => drawPoint(point, x(point.at.intensity), y(point.at.flopsPerSecond), placed[n] ?? null, linked));
   return drawing(
     width, height, `Roofline of ${points.length} kernels`,
     across(x, bottom, bottom - TOP, intensity, "operations for each byte moved", width - 14),
     upward(few, LEFT, width - 14 - LEFT, value => scaled(value, "FLOP/s")),
     svg("path.ex-under-roof", { d: `${line}V${bottom}H${x(from)}Z` }),
     svg("path.ex-roof", { d: line }),
-    svg("text.ex-peak", { x: width - 18, y: y(machine.flops_per_second) - 6, "text-anchor": "end" }, `${scaled(machine.flops_per_second, "FLOP/s")} arithmetic`),
+    svg("text.ex-peak", { x: width - 18, y: y(machine.flops_per_second) - 6, "text-anchor": "end" },
+      `${scaled(machine.flops_per_second, "FLOP/s")} arithmetic`),
     bandwidthName(machine, from, corner, x, y),
     ...marks,
   );
@@ -59,22 +63,27 @@ function intensity(value: number): string {
 }
 
 /** Along the slope of the roof, above its middle. */
-function bandwidthName(machine: MachineData, from: number, corner: number, x: (v: number) => number, y: (v: number) => number): SVGElement {
+function bandwidthName(machine: MachineData, from: number, corner: number, x: (v: number) => number,
+    y: (v: number) => number): SVGElement {
   const text = `${scaled(machine.bytes_per_second, "B/s")} bandwidth`;
   const [x1, y1, x2, y2] = [x(from), y(roof(machine, from)), x(corner), y(machine.flops_per_second)];
   const angle = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
   const long = Math.hypot(x2 - x1, y2 - y1) >= textWidth(text);
   const [cx, cy] = [(x1 + x2) / 2, (y1 + y2) / 2];
-  return svg("text.ex-peak", { x: cx, y: cy - 7, "text-anchor": "middle", transform: `rotate(${angle} ${cx} ${cy})` }, long ? text : "");
+  return svg("text.ex-peak", { x: cx, y: cy - 7, "text-anchor": "middle", transform: `rotate(${angle} ${cx} ${cy})` },
+    long ? text : "");
 }
 
 type PointLabel = { readonly text: string; readonly x: number; readonly y: number; readonly end: boolean };
 
 /** Names for the kernels that take most time, each where no other name or point is. */
-function labels(points: readonly Point[], x: (v: number) => number, y: (v: number) => number, width: number, bottom: number): (PointLabel | null)[] {
-  const boxes: [number, number, number, number][] = points.map(({ at }) => [x(at.intensity) - 4, y(at.flopsPerSecond) - 4, x(at.intensity) + 4, y(at.flopsPerSecond) + 4]);
+function labels(points: readonly Point[], x: (v: number) => number, y: (v: number) => number, width: number,
+    bottom: number): (PointLabel | null)[] {
+  const boxes: [number, number, number, number][] = points.map(
+    ({ at }) => [x(at.intensity) - 4, y(at.flopsPerSecond) - 4, x(at.intensity) + 4, y(at.flopsPerSecond) + 4]);
   const found: (PointLabel | null)[] = points.map(() => null);
-  const byTime = points.map((_, n) => n).sort((a, b) => (points[b]?.cost.seconds ?? 0) - (points[a]?.cost.seconds ?? 0));
+  const byTime =
+    points.map((_, n) => n).sort((a, b) => (points[b]?.cost.seconds ?? 0) - (points[a]?.cost.seconds ?? 0));
   for (const n of byTime.slice(0, LABELED)) {
     const point = points[n] as Point;
     const text = fitted(point.cost.id, 120, 10);
@@ -85,7 +94,9 @@ function labels(points: readonly Point[], x: (v: number) => number, y: (v: numbe
       const from = end ? px + dx - wide : px + dx;
       const box: [number, number, number, number] = [from, py + dy - 9, from + wide, py + dy + 2];
       if (box[0] < LEFT || box[2] > width || box[1] < TOP || box[3] > bottom) continue;
-      if (boxes.some((other, m) => m !== n && box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+      if (
+        boxes.some((other, m) => m !== n && box[0] < other[2] && box[2] > other[0] && box[1] < other[3]
+          && box[3] > other[1])) continue;
       boxes.push(box);
       found[n] = { text, x: px + dx, y: py + dy, end };
       break;
@@ -102,7 +113,8 @@ function drawPoint({ cost, at }: Point, x: number, y: number, label: PointLabel 
     : svg("rect.ex-point", { x: x - 3.6, y: y - 3.6, width: 7.2, height: 7.2 });
   const group = mark(
     name, "ex-kernel-point", shape,
-    label ? svg("text.ex-point-name", { x: label.x, y: label.y, "text-anchor": label.end ? "end" : "start" }, label.text) : null,
+    label ? svg("text.ex-point-name", { x: label.x, y: label.y, "text-anchor": label.end ? "end" : "start" },
+      label.text) : null,
   );
   return linked.add(group, key(cost.compile, cost.id));
 }

@@ -65,7 +65,8 @@ export function Runs() {
       case "done": {
         const run = message.run ? find(message.run) : running();
         if (!run || run.state !== "running") return;
-        put({ ...run, state: message.error || !run.timing ? "failed" : "ended", error: message.error || "it ended without a result", doing: "" });
+        put({ ...run, state: message.error || !run.timing ? "failed" : "ended",
+          error: message.error || "it ended without a result", doing: "" });
         break;
       }
     }
@@ -73,7 +74,8 @@ export function Runs() {
 
   /** The kernel went away: what was under way will not end. */
   function lost(): void {
-    for (const run of all.value) if (run.state === "running") put({ ...run, state: "failed", error: "the kernel has stopped", doing: "" });
+    for (const run of all.value) if (run.state === "running")
+      put({ ...run, state: "failed", error: "the kernel has stopped", doing: "" });
   }
 
   function put(run: TimedRun): void {

@@ -34,7 +34,8 @@ export function Sizes(args: readonly SizedArgument[]) {
 
   /** Bytes of all arguments at these sizes. */
   function bytes(): number {
-    return args.reduce((sum, each) => sum + bytesOf(each.dtype) * (shapes.value[each.name] ?? []).reduce((a, b) => a * b, 1), 0);
+    return args.reduce(
+      (sum, each) => sum + bytesOf(each.dtype) * (shapes.value[each.name] ?? []).reduce((a, b) => a * b, 1), 0);
   }
 
   return { shapes, tied, original, set, reset, args, get bytes() { return bytes(); } };

@@ -22,7 +22,8 @@ export function drawStrips(contestants: readonly SamplesData[], width: number): 
   const log = spanMagnitudes(values);
   const [first, last] = [least(values), most(values)];
   const right = width - 22;
-  const x = log ? logarithmic(first * 0.9, last * 1.1, LEFT, right) : linear(0, last * 1.03, LEFT, right, Math.floor(width / 110));
+  const x = log
+    ? logarithmic(first * 0.9, last * 1.1, LEFT, right) : linear(0, last * 1.03, LEFT, right, Math.floor(width / 110));
   const bottom = contestants.length * ROW + 6;
   const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width));
   const name = `Samples of ${contestants.map(each => each.name).join(", ")}`;
@@ -47,7 +48,8 @@ function drawRow(
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
   return svg(
-    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, shortText], ", ") },
+    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img",
+      "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, shortText], ", ") },
     svg("text.ex-contestant-name", { x: 0, y: base - 4 }, name),
     svg("text.ex-tick", { x: 0, y: base + 9 }, every > 1 ? `1 of ${every} samples` : `${samples.length} samples`),
     typeof compile === "number" ? svg("text.ex-tick", { x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
