@@ -127,7 +127,8 @@ def compile_captured(graph: Graph, config: Config) -> Compiled:
 
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
     """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What
-    was asked of sizes meanwhile, by the stages or by another backend, stays with the result."""
+    was asked of sizes meanwhile is part of the result. It is read from the ShapeEnv, which all that asks writes to:
+    torch's rules for operators in TRACE, our stages, and other backends. LINK checks that no relation is left out."""
     asked = relations(graph.fake_mode.shape_env)
     known = len(asked)
     with in_force(config.rules):
@@ -207,6 +208,7 @@ def leaving_contexts(graph: Graph, forward: Callable[..., object]) -> Callable[.
 
 
 def is_of_torch(backend: Callable[..., object]) -> bool:
+    """By its module: torch's registry knows the names of its backends, but others may register theirs as well."""
     return str(getattr(backend, "__module__", "")).startswith("torch.")
 
 

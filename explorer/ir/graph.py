@@ -317,6 +317,15 @@ IN_PLACE = frozenset(
 """Functions of Python's `operator` that change their first argument, if its type has such a method."""
 
 
+def is_in_place(name: str) -> bool:
+    """Whether what has this name changes its first argument: torch ends such names with an underscore, functions of
+    Python's `operator` are known."""
+    return name in _IN_PLACE if hasattr(operator, name) else name.endswith("_") and not name.endswith("__")
+
+
+_IN_PLACE = frozenset(each.__name__ for each in IN_PLACE)
+
+
 def has_effect(target: object) -> bool:
     """Whether an operator matters even where nobody reads its result: it writes, draws random numbers, or checks."""
     if not isinstance(target, torch._ops.OpOverload):
@@ -372,15 +381,12 @@ def mentions_random(function: object) -> bool:
 
 
 def checks_positions(target: object) -> bool:
-    """Whether an operator of ATen raises an error for an element of an index tensor that is out of range."""
-    return isinstance(target, torch._ops.OpOverload) and str(target.overloadpacket) in CHECKING
-
-
-CHECKING = frozenset(
-    f"aten.{name}"
-    for name in "index gather index_select embedding index_put scatter scatter_add scatter_reduce index_add index_copy "
-    "index_fill index_reduce take put".split()
-)
+    """Whether an operator raises an error for an element of an index tensor that is out of range: by what its schema
+    calls the tensor. torch begins the names of those that check nothing with an underscore."""
+    if not isinstance(target, torch._ops.OpOverload) or target.__name__.startswith("_"):
+        return False
+    named = (each for each in target._schema.arguments if each.name in ("index", "indices") and not each.is_write)
+    return any("Tensor" in str(each.type) for each in named)
 
 
 def target_name(node: fx.Node) -> str:

@@ -24,7 +24,7 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
 from explorer.ir import joint
-from explorer.ir.graph import IN_PLACE, Graph, info, set_versions, storage_of, version
+from explorer.ir.graph import Graph, info, is_in_place, set_versions, storage_of, version
 
 aten = torch.ops.aten
 DETACH, DATA, ALIAS = (
@@ -405,16 +405,9 @@ def bytes_spanned(value: Tensor) -> int:
 def writes(node: fx.Node) -> bool:
     """Whether a captured call may change one of its arguments, by its name or schema."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    ends_so = name.endswith("_") and not name.endswith("__") and name not in _OPERATORS
     of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
     named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
-    return node.op.startswith("call") and (ends_so or name in _IN_PLACE or of_schema or named)
-
-
-_OPERATORS = frozenset(("and_", "or_", "not_", "is_"))
-"""Functions of Python's `operator` that end like PyTorch's in-place methods and change nothing."""
-_IN_PLACE = frozenset(each.__name__ for each in IN_PLACE)
-"""By name, since nodes of NumPy code have functions of their own for them."""
+    return node.op.startswith("call") and (is_in_place(name) or of_schema or named)
 
 
 def written_inputs(captured: Graph) -> list[int]:

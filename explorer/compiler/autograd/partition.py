@@ -47,7 +47,8 @@ LOOPS = frozenset(
         aten.empty.memory_format,
     }
 )  # fmt: skip
-"""What loops express beside elementwise operators and reductions."""
+"""What loops express beside elementwise operators and reductions, and compute again for little. Of the other operators
+that have a lowering (scatters, poolings) results are kept, as those of library calls are."""
 
 COSTS: RuleTable[str, Callable[..., float]] = RuleTable("cost", {"keep"}.__contains__)
 """keep(node, results, level): what it costs to keep a value for the backward."""

@@ -59,7 +59,8 @@ METADATA = frozenset(
         aten.is_non_overlapping_and_dense.default,
     }
 )  # fmt: skip
-"""Questions about a tensor that come through dispatch where its sizes are symbols; no operators."""
+"""Questions about a tensor that come through dispatch where its sizes are symbols; no operators. torch lists them too,
+in PyInterpreter.cpp: their schemas look like those of operators that return a number."""
 QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 VIEWS_WITHOUT_ALIAS = frozenset(
     {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}

@@ -30,7 +30,7 @@ from explorer.compiler.autograd.tape import JointTape, has_memory, is_plain, not
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
-from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by, storage_of
+from explorer.ir.graph import Graph, NodeInfo, info, is_in_place, is_refused, needed_by, storage_of
 from explorer.ir.settings import ENTER_INFERENCE_MODE, kept
 
 aten = torch.ops.aten
@@ -258,7 +258,7 @@ class JointTracer:
 
     def run(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
-        if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
+        if node.op == "call_method" and is_in_place(str(node.target)):
             self.check_in_place(node)
             self.check_draw_order(node, args[0])
         if self.inference and node.target is torch._C._set_grad_enabled:

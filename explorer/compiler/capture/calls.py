@@ -63,7 +63,8 @@ from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Computed, Inlined, Returned, Source
 
 GRAPH_MODULES = frozenset("torch.nn.functional torch.functional torch._tensor".split())
-"""Python functions of these modules are recorded as they are, not inlined."""
+"""Python functions of these modules are recorded as they are, not inlined. By name: torch marks most of them as
+overridable, but not hardswish, sigmoid or grouped_mm."""
 NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
 """Of these, those that return no tensor."""
 UNNAMED = (

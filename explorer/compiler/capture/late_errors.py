@@ -15,7 +15,7 @@ from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.values.base import Tracer
 from explorer.core.reasons import unsupported
-from explorer.ir.graph import info
+from explorer.ir.graph import info, is_in_place
 
 Arguments = Mapping[str, Any]
 May = Callable[[tuple[Any, ...], Arguments], bool]
@@ -27,7 +27,7 @@ def unused_failing_calls(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
     memory = {each for node in (*tape.inputs, *used) for each in memory_of(info(node).value)}
     for node in reversed(tape.graph.nodes):
         name = _name(node.target)
-        writes = name in ("setitem", "setattr") or (name.endswith("_") and not name.endswith("__"))
+        writes = name == "setattr" or is_in_place(name)
         raises = _may_raise(node.op, node.target, node.args, node.kwargs)
         returned = node.args[0] if writes and node.args and isinstance(node.args[0], fx.Node) else node
         is_kept = node in alive or (writes and not memory.isdisjoint(memory_of(info(returned).value)))

@@ -24,7 +24,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from explorer.ir.graph import aten_operator, innermost, storage_of
+from explorer.ir.graph import IN_PLACE, aten_operator, innermost, is_in_place, storage_of
 
 MOST = 4096
 """Elements of the arguments and the results up to which sizes and numbers are the given ones. The larger ones of others
@@ -313,14 +313,14 @@ def written_by(
 def written_places(target: object) -> tuple[int, ...]:
     """Which of its arguments an operator writes, as far as its name tells."""
     name = _name(target)
-    if name in ("setitem", "__setitem__") or getattr(target, "__module__", "") == "_operator" and name[0] == "i":
+    if name in ("setitem", "__setitem__") or target in IN_PLACE:
         return (0,)
     return _written_in_aten(name)
 
 
 @functools.cache
 def _written_in_aten(name: str) -> tuple[int, ...]:
-    packet = aten_operator(name) if name[-1:] == "_" and name[-2:] != "__" else None
+    packet = aten_operator(name) if is_in_place(name) else None
     schema = None if packet is None else getattr(packet, packet.overloads()[0])._schema
     given = () if schema is None else schema.arguments
     return tuple(place for place, each in enumerate(given) if each.alias_info is not None and each.alias_info.is_write)

@@ -10,7 +10,7 @@ import logging
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -287,7 +287,8 @@ def error_in(place: int) -> str:
 # where the traced program made them.
 
 
-KINDS = ("list_iterator", "tuple_iterator", "range_iterator", "str_iterator", "str_ascii_iterator", "bytes_iterator")
+_WALKED: tuple[Iterable[object], ...] = ([], (), range(0), "", "\u0101", b"")
+KINDS = frozenset(type(iter(each)) for each in _WALKED)
 
 
 def progress(iterator: Any) -> tuple[Any, int] | None:
@@ -296,7 +297,7 @@ def progress(iterator: Any) -> tuple[Any, int] | None:
     Since 3.12 an iterator over a range goes over the rest alone, and its position, not told, is always 0. In both ways
     `iterator.__setstate__(n)` puts it at position n of what this function says that it goes over.
     """
-    if type(iterator).__name__ not in KINDS:
+    if type(iterator) not in KINDS:
         return None
     parts = iterator.__reduce__()
     if len(parts) != 3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import enum
 import functools
 import itertools
@@ -146,10 +147,13 @@ def _is_builtin_method(given: object) -> bool:
     if not is_of(given, types.BuiltinFunctionType):
         return issubclass(type(given), types.MethodWrapperType)
     owner = given.__self__
-    if isinstance(owner, (types.ModuleType, type, type(None))) or type(owner).__name__.startswith("PyCapsule"):
+    if isinstance(owner, (types.ModuleType, type, type(None))) or type(owner) is _CAPSULE:
         return False
     of_python = type(owner).__module__ in ("builtins", "collections")
     return of_python or is_plain(owner) or isinstance(owner, torch.Tensor)
+
+
+_CAPSULE = type(datetime.datetime_CAPI)  # types.CapsuleType, from Python 3.13 on
 
 
 def _is_builtin(given: object) -> bool:

@@ -1,7 +1,7 @@
 """Integer expressions and literals as text, in C++ and in Python (the wrapper and Triton).
 
 Sizes and indices are sympy expressions with torch's integer functions (FloorDiv, ModularIndexing, ...), which torch
-builds for symbolic sizes; they are told apart by class name. Stock: torch/utils/_sympy/printers.py.
+builds for symbolic sizes. Stock: torch/utils/_sympy/printers.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 import sympy
+from torch.utils._sympy import functions as sym
 
 from explorer.compiler.codegen import reasons
 from explorer.core.reasons import Unsupported, Why
@@ -57,7 +58,7 @@ def _print(index: Size, syntax: Syntax, names: Mapping[sympy.Symbol, str]) -> tu
         return repr(float(index)), ATOM if index >= 0 else UNARY
     if isinstance(index, sympy.Mul) and syntax != "triton":
         return " * ".join(sub(factor, ATOM) for factor in index.args), PRODUCT
-    form = _FUNCTIONS.get(type(index).__name__)
+    form = _FUNCTIONS.get(type(index))
     if form is None:
         raise Unsupported(Why(reasons.INDEX, str(index)))
     return form(index, syntax, sub)
@@ -126,7 +127,7 @@ def _extreme(name: str) -> Form:
 def _ceiling(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
     """CeilToInt; of a true division, which is how torch writes a ceiling division, without floats."""
     (inside,) = index.args
-    if type(inside).__name__ != "IntTrueDiv":
+    if not isinstance(inside, sym.IntTrueDiv):
         return _of_float("-int(-({}) // 1)", "(long)__builtin_ceil({})")(index, syntax, sub)
     base, divisor = inside.args
     text, _ = _divided(-base, divisor, "//", syntax, sub)
@@ -135,7 +136,7 @@ def _ceiling(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str,
 
 def _floor(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
     (inside,) = index.args
-    if type(inside).__name__ != "IntTrueDiv":
+    if not isinstance(inside, sym.IntTrueDiv):
         return _of_float("int(({}) // 1)", "(long)__builtin_floor({})")(index, syntax, sub)
     return _divided(inside.args[0], inside.args[1], "//", syntax, sub)
 
@@ -162,27 +163,29 @@ def _power(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, i
     return " * ".join([sub(base, UNARY)] * int(exponent)), PRODUCT
 
 
-_FUNCTIONS: dict[str, Form] = {
-    "FloorDiv": _division("//"),
-    "CleanDiv": _division("//"),
-    "ModularIndexing": _modular,
-    "Mod": _division("%"),
-    "PythonMod": _division("%"),
-    "Min": _extreme("min"),
-    "Max": _extreme("max"),
-    "Identity": lambda index, syntax, sub: (sub(index.args[0], ATOM), ATOM),
-    "CeilToInt": _ceiling,
-    "FloorToInt": _floor,
-    "TruncToInt": _of_float("int({})", "(long)({})"),
-    "RoundToInt": _of_float("round({})", "(long)__builtin_rint({})"),
-    "ToFloat": _of_float("float({})", "(double)({})"),
-    "IntTrueDiv": _of_float("(({}) / ({}))", "((double)({}) / (double)({}))"),
-    "FloatTrueDiv": _of_float("(({}) / ({}))", "(({}) / ({}))"),
-    "OpaqueUnaryFn_sqrt": _of_float("torch._sym_sqrt({})", "__builtin_sqrt({})"),
-    "BitwiseFn_bitwise_and": _bitwise("&"),
-    "BitwiseFn_bitwise_or": _bitwise("|"),
-    "BitwiseFn_bitwise_xor": _bitwise("^"),
-    "PowByNatural": _power,
+_FUNCTIONS: dict[type, Form] = {
+    sym.FloorDiv: _division("//"),
+    sym.CleanDiv: _division("//"),
+    sym.ModularIndexing: _modular,
+    sym.Mod: _division("%"),
+    sym.PythonMod: _division("%"),
+    sympy.Min: _extreme("min"),
+    sympy.Max: _extreme("max"),
+    sym.Min: _extreme("min"),
+    sym.Max: _extreme("max"),
+    sym.Identity: lambda index, syntax, sub: (sub(index.args[0], ATOM), ATOM),
+    sym.CeilToInt: _ceiling,
+    sym.FloorToInt: _floor,
+    sym.TruncToInt: _of_float("int({})", "(long)({})"),
+    sym.RoundToInt: _of_float("round({})", "(long)__builtin_rint({})"),
+    sym.ToFloat: _of_float("float({})", "(double)({})"),
+    sym.IntTrueDiv: _of_float("(({}) / ({}))", "((double)({}) / (double)({}))"),
+    sym.FloatTrueDiv: _of_float("(({}) / ({}))", "(({}) / ({}))"),
+    sym.OpaqueUnaryFn_sqrt: _of_float("torch._sym_sqrt({})", "__builtin_sqrt({})"),
+    sym.BitwiseFn_bitwise_and: _bitwise("&"),
+    sym.BitwiseFn_bitwise_or: _bitwise("|"),
+    sym.BitwiseFn_bitwise_xor: _bitwise("^"),
+    sym.PowByNatural: _power,
 }
 
 

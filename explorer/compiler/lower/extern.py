@@ -40,7 +40,7 @@ LIBRARY: dict[str, str] = {
     ),
     "cat": reasons.LIBRARY_CAT,
 }
-"""Why an operator is a library call, by its name in ATen."""
+"""Why an operator is a library call, by its name in ATen. It decides what the record says, not what is called."""
 
 FAMILIES = (
     (("_scaled_dot_product", "_flash_attention", "_efficient_attention"), reasons.LIBRARY_ATTENTION),

@@ -14,6 +14,7 @@ from explorer.compiler.lower.dtypes import cast, constant
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Cast, Const, Expr, IndexValue, Size, apply
+from explorer.ir.scalar import OPS
 
 
 def number(lower: Lowering, value: object, dtype: torch.dtype) -> Expr:
@@ -44,8 +45,7 @@ def expression(lower: Lowering, value: Any) -> Expr:
     if value.is_integer and not (value.free_symbols & lower.indirect.keys()):
         return IndexValue(torch.int64, origins(), value)
     args = [expression(lower, arg) for arg in value.args]
-    kind = next((kind for kind in type(value).__mro__ if kind in _SCALAR), None)
-    name = _SCALAR.get(kind) or _SCALAR_BY_NAME.get(type(value).__name__)
+    name = next((_SCALAR[kind] for kind in type(value).__mro__ if kind in _SCALAR), None)
     if name is None:
         raise Unsupported(Why(reasons.DATA_DEPENDENT, f"the number {value}"))
     if isinstance(value, sym.ModularIndexing):
@@ -54,9 +54,9 @@ def expression(lower: Lowering, value: Any) -> Expr:
         return _to(args[0], torch.float64)
     if name in ("floor", "ceil", "trunc"):
         return _to(apply(name, args[0]), torch.int64)
-    if isinstance(value, (sym.IntTrueDiv, sym.FloatTrueDiv, sym.FloatPow)) or name not in _BINARY:
+    if isinstance(value, (sym.IntTrueDiv, sym.FloatTrueDiv, sym.FloatPow)) or OPS[name].arity == 1:
         args = [_to(arg, torch.float64) for arg in args]
-    if name not in _BINARY:
+    if OPS[name].arity == 1:
         return apply(name, *args)
     args = _alike(args)
     total = args[0]
@@ -74,14 +74,12 @@ def _to(value: Expr, dtype: torch.dtype) -> Expr:
     return value if value.dtype == dtype else Cast(dtype, origins(), value, dtype)
 
 
-_BINARY = frozenset({"add", "mul", "pow", "maximum", "minimum", "floordiv", "mod", "div"})
 _SCALAR: dict[Any, str] = {
     sympy.Add: "add", sympy.Mul: "mul", sympy.Pow: "pow", sym.Max: "maximum", sym.Min: "minimum",
     sym.FloorDiv: "floordiv", sym.Mod: "mod", sym.PythonMod: "mod", sym.ModularIndexing: "mod", sym.IntTrueDiv: "div",
     sym.FloatTrueDiv: "div", sym.FloatPow: "pow", sym.PowByNatural: "pow", sym.ToFloat: "float",
     sym.FloorToInt: "floor", sym.CeilToInt: "ceil", sym.TruncToInt: "trunc",
+    **{getattr(sym, f"OpaqueUnaryFn_{name}"): name for name in (
+        "sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "exp", "log", "log2",
+    )},
 }  # fmt: skip
-_SCALAR_BY_NAME = {
-    f"OpaqueUnaryFn_{name}": name
-    for name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "exp", "log", "log2")
-}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import sys
 import types
 from typing import Any
@@ -157,7 +158,7 @@ class ClassValue(Value):
 
 
 def is_plain_enum(cls: type) -> bool:
-    return type(cls).__name__ in ("EnumMeta", "EnumType")
+    return type(cls) is enum.EnumMeta
 
 
 class UnmadeClass(Value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -289,8 +290,7 @@ def _structseq_fields(cls: type) -> tuple[str, ...]:
     """The field names of torch.return_types.max and its like."""
     if not hasattr(cls, "n_sequence_fields"):
         return ()
-    found = [name for name, member in vars(cls).items() if type(member).__name__ == "member_descriptor"]
-    return tuple(found)
+    return tuple(name for name, member in vars(cls).items() if isinstance(member, types.MemberDescriptorType))
 
 
 class ListValue(SequenceValue):
