@@ -19,6 +19,7 @@ from explorer.ir.record import (
     BreakData,
     CompileData,
     DivergenceData,
+    EagerData,
     FailedGuardData,
     PartData,
     SpanData,
@@ -311,6 +312,12 @@ def test_two_engines_are_two_rows() -> None:
     assert stock["compile"].text == "compiled in 300 ms (first call 400 ms, 1 s of it watching)"
     rows = glance.lines(replace(both, glance=glance.glance(both)))
     assert [row.partition(":")[0] for row in rows] == ["explorer", "stock"]
+    ran = [EagerData("at a break", "call of print", of, calls=calls) for of, calls in (("f0", 2), ("s0", 5))]
+    summed = text.summary(replace(both, eager=tuple(ran))).splitlines()
+    assert [line[-26:] for line in summed if "ATen calls after" in line] == [
+        "2 in Python between graphs",
+        "5 in Python between graphs",
+    ]
 
 
 def test_continuations_are_called_by_their_function_and_line() -> None:

@@ -1,6 +1,9 @@
 """One part of the compiler handles each operator; `explorer operators` says which."""
 
+import importlib
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -13,6 +16,7 @@ from explorer.compiler.autograd import decompositions as module
 from explorer.compiler.autograd.decompositions import DECOMPOSITIONS, decompositions
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.operators import handlers, named
+from explorer.core.reasons import CATALOGUE
 from explorer.show.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +92,10 @@ def test_the_command():
 
 
 def test_the_command_that_explains_a_reason():
+    alone = [sys.executable, "-m", "explorer", "reason"]  # in this process other tests have entered the reasons
+    listed = subprocess.run(alone, check=True, capture_output=True, text=True, timeout=120).stdout
+    importlib.import_module("explorer.api")
+    assert {line.split()[0] for line in listed.splitlines()} == CATALOGUE.keys()
     explained = CliRunner().invoke(main, ["reason", "break.print"])
     assert explained.exit_code == 0 and "hint: Print outside" in explained.output
     assert "refuse.iteration_space" in CliRunner().invoke(main, ["reason", "refuse"]).output

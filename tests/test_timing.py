@@ -58,7 +58,7 @@ def test_a_ratio_is_given_only_where_it_is_no_noise() -> None:
     assert torn.times is None, "most pairs say slower, and the medians faster"
     busy = speed([300.0] * 6, [0.1, 0.2, 1.0, 5.0, 30.0, 40.0])
     assert busy.times is None and busy.low is not None and busy.low > 1
-    assert busy.text.startswith("7.5 to 3,000x faster than eager, too noisy for one figure")
+    assert busy.text.startswith("7.5 to 3,000x faster than eager (too noisy for one figure")
     assert speed([0.1] * 6, [0.1, 0.2, 1.0, 5.0, 30.0, 40.0]).times is None
     few = speed([3.0] * 3, [1.0] * 3)
     assert few.times is None and "too few samples" in few.text

@@ -337,6 +337,17 @@ def test_what_our_backend_compiles_for_stock_is_part_of_its_frame() -> None:
     assert f"in {sum(each.engine == 'stock' for each in log.record.data.compiles)} compiles" in said
 
 
+def test_a_type_that_changed_is_a_guard_of_its_own() -> None:
+    scaled = explorer.compile(lambda x, n: x * n)
+    with explorer.watch() as log:
+        for n in (1, 2, 3.0):
+            scaled(X, n)
+    assert {each.words: each.values for each in log.record.recompiles} == {
+        "n is 1": ("1", "2"),
+        "the type of n": ("int", "float"),
+    }
+
+
 def test_what_another_thread_compiles_meanwhile_is_no_graph_of_the_frame() -> None:
     ours, theirs = explorer.compile(lambda x: x.sin()), torch.compile(lambda x: x.cos(), backend="eager")
     with explorer.watch() as log:

@@ -8,7 +8,7 @@ import torch
 import explorer
 from explorer.core.recorder import Recorder, recording
 from explorer.records import to_record
-from explorer.records.assembly import coverage
+from explorer.records.diagnosis import coverage
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 CASES = [(program, False) for program in ZOO] + [(program, True) for program in ZOO if program.grad]

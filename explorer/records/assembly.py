@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import linecache
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
@@ -13,7 +12,6 @@ from explorer.compiler.config import Config
 from explorer.core.files import cell_name
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
-from explorer.ir.program import TARGET_ABSENT
 from explorer.records import diagnosis, to_record
 from explorer.records.data.calls import OutsideGraphs
 from explorer.records.data.instructions import mnemonics
@@ -61,7 +59,7 @@ def assembled(
         dict(settings),
         sources(compiles, lines),
         compiles,
-        coverage(counted),
+        diagnosis.coverage(counted),
         timing,
         reasons=to_record.reasons(named_reasons(compiles)),
         meanings=to_record.meanings(compiles),
@@ -85,27 +83,6 @@ def _machine_lines(compiles: Iterable[data.CompileData]) -> Iterator[data.LineDa
             for kernel in half.kernels:
                 if (asm := kernel.lowered.get("asm")) is not None:
                     yield from asm.lines
-
-
-def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
-    """Where the ATen calls of all compiles run (or would, on an absent target), and what ran in Python."""
-    calls_by_kind: Counter[str] = Counter()
-    python: dict[str, None] = {}
-    for compile in compiles:
-        for half in compile.halves:
-            calls_by_kind.update(kind for kind, _ in half.nodes.values())
-        if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
-            calls_by_kind["fallback"] += compile.operations
-        for b in compile.breaks if not compile.raises else ():
-            place = b.span.place() if b.span else b.instruction
-            python[f"{place} ({b.why.title})"] = None
-        for happened in compile.events:
-            if happened.kind == "FrameSkipped":
-                python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
-            if happened.kind == "CallSkipped":
-                python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
-    kernel, extern, view, fallback = (calls_by_kind[kind] for kind in ("kernel", "extern", "view", "fallback"))
-    return data.CoverageData(kernel, extern, view, fallback, tuple(python))
 
 
 def sources(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
 from explorer.ir import record as data
+from explorer.ir.program import TARGET_ABSENT
 from explorer.records.data.calls import OutsideGraphs, Place
 from explorer.records.data.dynamo import FAILED, failure_in_words, hint, names
 
@@ -43,6 +45,27 @@ _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\)")
 _NOW = re.compile(r"(\S{1,400}) = (-?\d{1,20})(?=, |\Z)")
 """A value with which a relation between sizes failed."""
+
+
+def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
+    """Where the ATen calls of all compiles run (or would, on an absent target), and what ran in Python."""
+    calls_by_kind: Counter[str] = Counter()
+    python: dict[str, None] = {}
+    for compile in compiles:
+        for half in compile.halves:
+            calls_by_kind.update(kind for kind, _ in half.nodes.values())
+        if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
+            calls_by_kind["fallback"] += compile.operations
+        for b in compile.breaks if not compile.raises else ():
+            place = b.span.place() if b.span else b.instruction
+            python[f"{place} ({b.why.title})"] = None
+        for happened in compile.events:
+            if happened.kind == "FrameSkipped":
+                python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
+            if happened.kind == "CallSkipped":
+                python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
+    kernel, extern, view, fallback = (calls_by_kind[kind] for kind in ("kernel", "extern", "view", "fallback"))
+    return data.CoverageData(kernel, extern, view, fallback, tuple(python))
 
 
 def failed_guards(compiles: Iterable[data.CompileData]) -> tuple[data.FailedGuardData, ...]:
@@ -84,7 +107,7 @@ def fact(each: data.RecompileData, guard: data.GuardData | None) -> re.Match[str
     source = names(guard.source) if guard is not None else ""
     if source and said.startswith((f"{source} ", f"{source}.")):
         said = said[len(source) + 1 :]
-    return _FACT.fullmatch(said)
+    return _FACT.fullmatch(re.sub(r"\Ais of type ", "type is ", said))
 
 
 def guard_of(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> data.GuardData | None:
@@ -138,7 +161,8 @@ def guarded_values(each: data.RecompileData, known: Mapping[str, data.CompileDat
         known_end = f", expected {wanted}"
         if wanted and not told["what"] and told.string.endswith(known_end):  # the values may hold any words
             return wanted, told.string.removeprefix("is ").removesuffix(known_end)
-        return told["wanted"], told["seen"]
+        values = told["wanted"], told["seen"]
+        return tuple(each.removeprefix("builtins.") for each in values) if told["what"] == "type" else values
     if guard is not None and guard.shape is not None:
         return tuple(filter(None, (names((each.seen or each.why.removeprefix("with ")).replace(", ", " and ")),)))
     return tuple(filter(None, (wanted, each.seen)))
@@ -289,7 +313,7 @@ _ADVICE_BY_WORD = {
     "torch.inference_mode is a normal tensor",
     "is_conj()": "pass the same kind of tensor in every call: x.resolve_conj() computes a lazy conjugate",
     "is_neg()": "pass the same kind of tensor in every call: x.resolve_neg() computes a lazy negative",
-    "is of type": "pass the same type in every call",
+    "type is": "pass the same type in every call",
     "are the same object": "pass the same tensor twice in every call, or in none",
     "are the same tensor": "pass the same tensor twice in every call, or in none",
     "a dimension is marked": "mark dimensions before the first call, and on the tensors of each call",

@@ -30,7 +30,7 @@ def speed(eager: Sequence[float], other: Sequence[float], waited: float = 0.0) -
     turn, as what slows both of a pair down cancels: it holds their true median whatever the distribution (sign test),
     and is widened to the ratio that is shown."""
     if waited > MOST_WAITED:
-        return SpeedData("speed unknown: other programs used the processors; run again on an idle machine")
+        return SpeedData("speed unknown (other programs used the processors: run again on an idle machine)")
     pairs = sorted(a / b for a, b in zip(eager, other, strict=False) if b > 0)
     count = len(pairs)
     outside, place = 2 * 0.5**count, 0
@@ -44,8 +44,8 @@ def speed(eager: Sequence[float], other: Sequence[float], waited: float = 0.0) -
     between = f"{_short(low)} to {_short(high)}"
     if (low > 1 or high < 1) and high > TELLING * low:
         much = f"{between}x faster" if low > 1 else f"{_short(1 / high)} to {_short(1 / low)}x slower"
-        said = f"{much} than eager, too noisy for one figure"
-        return SpeedData(f"{said}; run again on an idle machine", None, low, high)
+        said = f"{much} than eager (too noisy for one figure: run again on an idle machine)"
+        return SpeedData(said, None, low, high)
     if low > 1:
         return SpeedData(f"{_short(times)}x faster than eager ({between})", times, low, high)
     if high < 1:
@@ -54,7 +54,7 @@ def speed(eager: Sequence[float], other: Sequence[float], waited: float = 0.0) -
     if high <= AS_FAST * low:
         return SpeedData(f"as fast as eager ({between})", times, low, high)
     slowest = f"{_short(1 / low)}x slower"
-    said = f"too noisy to compare with eager ({slowest} to {_short(high)}x faster); run again on an idle machine"
+    said = f"too noisy to compare with eager ({slowest} to {_short(high)}x faster): run again on an idle machine"
     return SpeedData(said, None, low, high)
 
 

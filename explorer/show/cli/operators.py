@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -93,6 +94,7 @@ def reason_command(code: str) -> None:
       explorer reason break.print
       explorer reason refuse
     """
+    importlib.import_module("explorer.api")  # each part enters its reasons as it is imported
     if code in CATALOGUE:
         found = CATALOGUE[code]
         click.echo(f"{found.title}\n{found.meaning}" + (f"\nhint: {found.hint}" if found.hint else ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from explorer.core.recorder import GRAPH
@@ -127,27 +127,32 @@ def no_graph_ran(each: data.CallsData, compiles: Iterable[data.CompileData]) -> 
     return only and all(graphs.isdisjoint(served) for served in ran)
 
 
-def costs(record: data.RecordData) -> list[str]:
-    """Where the time of several compiles went, and what to change first: the guard whose recompiles took longest."""
+def costs(record: data.RecordData) -> Iterator[str]:
+    """Of each engine, where the time of its compiles went, and what to change first: the guard whose recompiles took
+    longest."""
     parts = frames_of_graphs(record.compiles)
     compiles = [each for each in record.compiles if each.stages and each.id not in parts]
-    spent = {each.id: each.seconds for each in compiles}
-    by_title: dict[str, list[float]] = {}
-    for compile in compiles:
-        by_title.setdefault(compile.name, []).append(compile.seconds)
-    if len(spent) < FEW or not sum(spent.values()):
-        return []
-    dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]
-    shown = ", ".join(f"{title} {duration(sum(took))} ({count(len(took), 'compile')})" for title, took in dearest)
-    lines = [f"compiling: {duration(sum(spent.values()))} in {count(len(spent), 'compile')}; most of it in {shown}"]
-    taken = {each: sum(spent.get(id, 0.0) for id in each.compiles) for each in record.recompiles}
-    if taken and taken[first := max(taken, key=lambda each: taken[each])]:
-        how = f"\n  to avoid this: {first.stops}" if first.stops else ""
-        lines.append(
-            f"what to change first: the guard of {first.frame} that {caused(first)} "
-            f"({duration(taken[first])}): {dynamo.names(first.words or first.expression)}{how}"
-        )
-    return lines
+    engines = dict.fromkeys(each.engine for each in compiles)
+    for engine in engines:
+        own = [each for each in compiles if each.engine == engine]
+        spent = {each.id: each.seconds for each in own}
+        by_title: dict[str, list[float]] = {}
+        for compile in own:
+            by_title.setdefault(compile.name, []).append(compile.seconds)
+        if len(spent) < FEW or not sum(spent.values()):
+            continue
+        dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]
+        shown = ", ".join(f"{title} {duration(sum(took))} ({count(len(took), 'compile')})" for title, took in dearest)
+        took = f"{duration(sum(spent.values()))} in {count(len(spent), 'compile')}"
+        whose = f" ({engine})" * (len(engines) > 1)
+        yield f"compiling{whose}: {took}; most of it in {shown}"
+        taken = {each: sum(spent.get(id, 0.0) for id in each.compiles) for each in record.recompiles}
+        if taken and taken[first := max(taken, key=lambda each: taken[each])]:
+            how = f"\n  to avoid this: {first.stops}" if first.stops else ""
+            yield (
+                f"what to change first: the guard of {first.frame} that {caused(first)} "
+                f"({duration(taken[first])}): {dynamo.names(first.words or first.expression)}{how}"
+            )
 
 
 def frames_of_graphs(compiles: Sequence[data.CompileData]) -> dict[str, data.CompileData]:
@@ -176,8 +181,11 @@ def summary(record: data.RecordData, names: Names) -> list[str]:
         lines.append(f"{count(more, 'other guard')} caused recompiles (record.recompiles)")
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        told = (each for each in record.eager if _says_more(each) or not _is_covered(each, record))
-        lines += [f"outside graphs: {eager(each, names)}" for each in told]
+        told = [each for each in record.eager if _says_more(each) or not _is_covered(each, record)]
+        engines = {each.id: each.engine for each in record.compiles}
+        several = len(set(engines.values())) > 1
+        whose = (f" ({engines[each.compile]})" if several and each.compile in engines else "" for each in told)
+        lines += [f"outside graphs{of}: {eager(each, names)}" for of, each in zip(whose, told, strict=True)]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]
     return [line for each in lines for line in each.split("\n")]

@@ -53,8 +53,8 @@ AWAITED = (
 )
 """Each part while it is not known, about as long as it will be: the strip takes its room at once, and does not jump."""
 
-MORE_MEMORY = 1.1
-"""From so many times eager's peak on it is pointed out."""
+MORE_MEMORY, MORE_BYTES = 1.1, 1e5
+"""How many times eager's peak, and how many bytes more, a peak is that is pointed out."""
 
 
 _GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
@@ -202,8 +202,9 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     guards = [guard for compile in compiles for guard in compile.guards]
     yield part("guards", counted_guards(guards), "ok", "guards")
     if ours is not None and ours.peak is not None:
-        more = eager is not None and eager.peak is not None and ours.peak > MORE_MEMORY * eager.peak
-        beside = f" (eager {amount(eager.peak, 'B')})" if eager is not None and eager.peak is not None else ""
+        other = eager.peak if eager is not None else None
+        more = other is not None and ours.peak > max(MORE_MEMORY * other, other + MORE_BYTES)
+        beside = f" (eager {amount(other, 'B')})" if other is not None else ""
         said = f"peak memory {amount(ours.peak, 'B')} without inputs{beside}"
         yield part("memory", said, "attention" if more else "ok", "memory")
     first = ours.compile_seconds if ours is not None else None

@@ -11,6 +11,7 @@ from explorer.ir import record as data
 from explorer.records.data import dynamo
 from explorer.records.data.instructions import intel, mnemonic
 from explorer.records.data.provenance import file_names, node_names, operator_name
+from explorer.records.diagnosis import coverage as counted
 from explorer.show.view import answers, diagnosis, difference, distributed, glance, history, inductor
 
 
@@ -30,9 +31,7 @@ def summary(record: data.RecordData) -> str:
             lines.append(f"    runs eagerly: {why}")
         lines += [f"    runs without CUDA graphs: {why}" for why in inductor.skipped(compile)]
         lines += [f"    {line}" for line in distributed.summary(compile, names)]
-    cover = record.coverage
-    if cover.kernel + cover.extern + cover.view + cover.fallback:
-        lines.append(f"  {coverage(cover)}{outside(record)}")
+    lines += [f"  {line}" for line in aten_calls(record)]
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
     lines += [f"  {line}" for line in answers.operator_checks(record.operators)]
     if record.timing:
@@ -48,16 +47,28 @@ def coverage(cover: data.CoverageData) -> str:
     )
 
 
-def outside(record: data.RecordData) -> str:
+def aten_calls(record: data.RecordData) -> Iterator[str]:
+    """Where the ATen calls ran, of each engine that compiled any."""
+    engines = dict.fromkeys(each.engine for each in record.compiles)
+    for engine in engines:
+        own = [each for each in record.compiles if each.engine == engine]
+        cover = counted(own) if len(engines) > 1 else record.coverage
+        if cover.kernel + cover.extern + cover.view + cover.fallback:
+            ids = {each.id for each in own}
+            eager = [each for each in record.eager if len(engines) == 1 or each.compile in ids]
+            yield f"{engine}: " * (len(engines) > 1) + coverage(cover) + outside(eager, own)
+
+
+def outside(eager: Sequence[data.EagerData], compiles: Sequence[data.CompileData]) -> str:
     """How many ATen calls ran outside graphs, where anything did."""
-    whole = {(each.id, each.name) for each in record.compiles if each.fallback and each.operations}
-    found = [each for each in record.eager if (each.compile, each.what) not in whole]  # those are counted as graphs
-    counted = [each.calls for each in found if each.calls is not None]
+    whole = {(each.id, each.name) for each in compiles if each.fallback and each.operations}
+    found = [each for each in eager if (each.compile, each.what) not in whole]  # those are counted as graphs
+    calls = [each.calls for each in found if each.calls is not None]
     if not found:
         return ""
     whys = {each.measured.partition(", because ")[0] for each in found if each.measured}
     why = f" (not counted: {whys.pop()})" if len(whys) == 1 else ""
-    return f"; {sum(counted) if counted else 'an unknown number'} in Python between graphs{'' if counted else why}"
+    return f"; {sum(calls) if calls else 'an unknown number'} in Python between graphs{'' if calls else why}"
 
 
 def guard_lines(guards: Sequence[data.GuardData], files: diagnosis.Names) -> list[str]:
