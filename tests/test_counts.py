@@ -236,6 +236,11 @@ TAKE_A_FLOAT: dict[str, Callable[..., Any]] = {
     "remainder": torch.remainder,
     "foreach": lambda x, k: torch._foreach_mul([x, x + 1], k)[1],
     "half": lambda x, k: x.half() * k,
+    "norm": lambda x, k: x.norm(k + 0.1),
+    "arange": lambda x, k: torch.arange(0.0, 3.0, k + 0.1).sum() + x,
+    "index_add": lambda x, k: x.index_add(0, torch.tensor([1, 0]), x.exp(), alpha=k),
+    "scatter": lambda x, k: x.scatter(1, torch.tensor([[0], [2]]), k),
+    "softshrink": lambda x, k: torch.nn.functional.softshrink(x, k),
 }
 
 TABLES: list[dict[str, Any]] = [{}, {"old": 1}, {"new": 1, "newer": 2}, {"newer": 3, "other": 1}]

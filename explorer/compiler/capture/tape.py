@@ -288,8 +288,8 @@ class Tape:
         self.program_numbers.add(made.node.expr)
         return made
 
-    def float_read(self, node: fx.Node, source: Source, value: float) -> torch.SymFloat:
-        """The float that `node` reads, by a symbol of its own: what is asked of it becomes a guard."""
+    def float_read(self, fake: fake_tensor.FakeTensor, source: Source, value: float) -> torch.SymFloat:
+        """The float that is read of a fake tensor, by a symbol of its own: what is asked of it becomes a guard."""
         if source not in self._float_symbols:
             named = ShapeSource(source.name)
             symbol = self.shape_env.create_unspecified_symbol(value, named, symbolic_shapes.DimDynamic.DYNAMIC)
@@ -297,7 +297,7 @@ class Tape:
             self._float_symbols[source] = symbol
         made = self.shape_env.create_symfloatnode(self._float_symbols[source], hint=value)
         assert isinstance(made, torch.SymFloat)
-        restamp(node, value=made)
+        fake.item_memo = made
         return made
 
     def _placeholder(self, source: Source, value: object, about: str) -> fx.Node:

@@ -725,18 +725,26 @@ def _floats_as_tensors(
     ]
 
 
-def _takes_any_float(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> bool:
+def _takes_any_float(t: Tracer, target: object, args: list[Value], kwargs: dict[str, Value]) -> bool:
     """Whether the floats among the arguments may be numbers of the graph: no dtype of the call has to hold them that
-    does not."""
+    does not. Integers may be positions or a mask, unless the call writes them; `recorded` asks what comes of it."""
     given = [*args, *kwargs.values()]
     tensors = [each.fake for each in given if isinstance(each, TensorValue)]
     named = [each.value for each in given if isinstance(each, Constant) and isinstance(each.value, torch.dtype)]
-    dtypes = {torch.get_default_dtype(), *named, *(each.dtype for each in tensors)}
+    written = [each.fake for each in _written(target, args, kwargs) if isinstance(each, TensorValue)]
+    floating = {each.dtype for each in tensors if each.is_floating_point()}
+    dtypes = {torch.get_default_dtype(), *named, *floating, *(each.dtype for each in written)}
     if t.tape.branches or not all(each.is_floating_point for each in dtypes):
         return False
-    if any(each.device.type != "cpu" for each in tensors):
+    if any(each.device.type != "cpu" or each.is_complex() for each in tensors):
         return False
     return _floats_are_within(t, given, min(torch.finfo(each).max for each in {torch.float32, *dtypes}))
+
+
+def _written(target: object, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
+    """The arguments that a call writes, by its name."""
+    is_in_place = str(getattr(target, "__name__", target)).endswith("_") or target in IN_PLACE
+    return [*(args[:1] if is_in_place else ()), *(v for name, v in kwargs.items() if name == "out")]
 
 
 def _floats_are_within(t: Tracer, given: Sequence[Value], largest: float) -> bool:
@@ -749,11 +757,9 @@ def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     def number(value: Value) -> Value:
         if not isinstance(value, FloatValue):
             return value
-        with t.tape.numbers_read():
-            made = recorded(t, "call_method", "item", [number_tensor(t, value, value.source)], {})
-        assert isinstance(made, NumberValue)
-        symbolic = t.tape.float_read(made.node, value.source, value.value)
-        return NumberValue(symbolic, made.node) if t.config.generates_code else made
+        tensor = number_tensor(t, value, value.source)
+        read = t.tape.float_read(tensor.fake, value.source, value.value)
+        return NumberValue(read, t.tape.add("call_method", "item", (tensor.node,), {}, read))
 
     return [number(each) for each in args], {name: number(each) for name, each in kwargs.items()}
 
@@ -807,7 +813,9 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
         if _converts_numbers(target) and (limits := narrowest([*args, *kwargs.values()])) is not None:
             args = [_within(t, a, *limits) for a in args]
             kwargs = {name: _within(t, value, *limits) for name, value in kwargs.items()}
-        if any(isinstance(v, FloatValue) for v in (*args, *kwargs.values())) and _takes_any_float(t, args, kwargs):
+        if any(isinstance(v, FloatValue) for v in (*args, *kwargs.values())) and _takes_any_float(
+            t, target, args, kwargs
+        ):
             try:
                 return recorded(t, kind, target, *_floats_as_numbers(t, args, kwargs))
             except Unsupported:
@@ -820,8 +828,11 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
     check_order(t, kind, target, fx_args, fx_kwargs)
     result = t.tape.call(kind, target, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()})
     if any(isinstance(v, NumberValue) for v in (*args, *kwargs.values())):
-        if any(not each.is_integer for fake in tensors_in(result) for each in free_symbols(fake.shape)):
+        of_floats = any(not each.is_integer for fake in tensors_in(result) for each in free_symbols(fake.shape))
+        if of_floats and t.config.generates_code:
             unsupported(reasons.DYNAMIC_OUTPUT, "a size that is computed from a float")
+        if not _keeps_floats(args, kwargs, result):
+            unsupported(reasons.OPERATION, "a float that an operator gives a tensor of integers")
         fx_args, fx_kwargs = fx.map_arg((fx_args, fx_kwargs), _settled)
     fx_kwargs = t.torch_state.typed(target, fx_kwargs, result)
     if is_unbacked(result):
@@ -839,6 +850,18 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
         for each in tensors_in(result)[:1]:
             _hold_base(t, each)
     return from_fake(t, node, result)
+
+
+def _keeps_floats(args: list[Value], kwargs: dict[str, Value], result: object) -> bool:
+    """Whether no float of the program may have become an element of a tensor of integers, as torch lets few of them."""
+    given = [*args, *kwargs.values()]
+    if not any(
+        isinstance(v, NumberValue) and isinstance(v.sym, torch.SymFloat) and not is_unbacked(v.sym) for v in given
+    ):
+        return True
+    if all(v.fake.is_floating_point() for v in given if isinstance(v, TensorValue)):
+        return True
+    return all(each.is_floating_point() for each in tensors_in(result))
 
 
 def _settled(node: fx.Node) -> fx.Node | float:
