@@ -72,7 +72,7 @@ def test_candidates_times_and_the_winner_are_reported_with_the_line(time: float)
     else:
         assert "cpp_" not in winner and any("failed" in each and "cpp_" in each for each in candidates)
     assert event.fields["chosen"] in winner
-    assert any(each.title == "What did autotuning measure and take?" for each in record.data.answers)
+    assert any(each.title == "What did autotuning measure and choose?" for each in record.data.answers)
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_a_log_has_the_number_of_candidates_and_the_fastest(tmp_path: Path) -> N
     assert head == "s0 mm of float16[64x32], float16[32x8]: 19 candidates, measured in 2 s:"
     assert best.split() == ["500", "us", "1.00x", "mm"]
     assert triton.split() == ["1", "ms", "2.00x", "triton_mm_7", "BLOCK_M=64"]
-    assert rest == "  the log names the fastest alone"
+    assert rest == "  the log names only the fastest"
     file.write_text("".join(line(about, json.dumps(each)) for each in (begins, ends)).replace("num_choices", "n"))
     assert read(file)[0].error, "what is not of that form is told as damage"
 

@@ -442,9 +442,9 @@ def test_references_to_the_paper_are_those_of_its_table() -> None:
 
 
 def test_a_cut_takes_sections_that_there_are() -> None:
-    assert section("03_graph_breaks", "Mending").endswith("<<breaks-2>>")
+    assert section("03_graph_breaks", "Avoiding breaks").endswith("<<breaks-2>>")
     with pytest.raises(ValueError, match="no section 'Mendin'"):
-        section("03_graph_breaks", "Mendin")
+        section("03_graph_breaks", "Avoiding break")
 
 
 def test_a_release_for_nbgrader_has_a_locked_cell_for_each_puzzle() -> None:

@@ -203,7 +203,7 @@ ADVICE: dict[str, tuple[Callable[..., object], bool | None, tuple[tuple[object, 
     ),
     "another layout of a square": (lambda x: x * 2, True, ((S,), (S.t(),)), "contiguous", "", "duck"),
     "after a break": (after_a_break, None, ((A,), (B,)), "dynamic=True", "remove the graph break", "_dynamo"),
-    "a branch": (branching, None, ((A, 0), (A, 1), (A, 3)), "each way is compiled once", "", "mark_dynamic"),
+    "a branch": (branching, None, ((A, 0), (A, 1), (A, 3)), "each branch is compiled once", "", "mark_dynamic"),
     "one": (lambda x, y: x + y, True, ((A, A + 1), (A, B[:1])), "0 and 1 are always specialized", "", "duck"),
 }
 

@@ -239,7 +239,7 @@ def test_throughput_of_each_loop(record: Record, monkeypatch: pytest.MonkeyPatch
     if shutil.which(throughput.TOOL) is not None:
         said = record.throughput().splitlines()
         assert len(said) > 1 and "by llvm-mca for" in said[0]
-        shape = re.compile(r"[\d.]+ cycles a turn, \d+ instructions?, [\d.]+ a cycle.*: line \d+: for \(")
+        shape = re.compile(r"[\d.]+ cycles per iteration, \d+ instructions?, [\d.]+ a cycle.*: line \d+: for \(")
         assert any(shape.search(line) for line in said)
     monkeypatch.setattr(throughput.shutil, "which", lambda name: None)
     assert record.throughput() == throughput.ABSENT

@@ -77,7 +77,7 @@ class ProgramEdit:
     def __str__(self) -> str:
         parts = [f"source of {self.source.file}"] if self.source.file else []
         parts += [f"without {name}" for name in self.without]
-        parts += [f"no fusion of {first} with {second} in {graph}" for graph, first, second in self.forbid]
+        parts += [f"{first} is not fused with {second} in {graph}" for graph, first, second in self.forbid]
         return ", ".join(parts) or "none"
 
     def forbidden(self, graph: str) -> frozenset[frozenset[str]]:

@@ -35,7 +35,10 @@ OTHERS = (
     "no change is needed: this is another function, which torch calls from the same code of its own; each is compiled "
     "once and kept, up to torch._dynamo.config.recompile_limit"
 )
-WAYS = "the program goes another way where this does not hold: each way is compiled once, and both compiles are kept"
+WAYS = (
+    "no change is needed: where this does not hold, the program takes another branch; each branch is compiled once, "
+    "and both compiles are kept"
+)
 UNMARKED = (
     "compile with dynamic=True, or remove the graph break before this part: it is computed there, and a mark on an "
     "input (mark_dynamic) does not reach it"
@@ -231,7 +234,7 @@ def _relation_advice(
     if any(now[each] in ("0", "1") for each in sizes) or not now and _LEAST.search(failed.expression):
         return ONE_AND_NONE
     if made is not None and made.raises:
-        return f"no compile serves such a value: making one raised {made.error.partition(':')[0]}"
+        return f"no compile accepts such a value: compiling for it raised {made.error.partition(':')[0]}"
     if guard.shape is not None and guard.shape.op == "==":
         hints = {name: str(each.hint) for each in of.symbols for name in names(each.source).split(" and ")}
         moved = (each for each in sizes if now[each] != hints.get(each))

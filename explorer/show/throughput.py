@@ -1,4 +1,4 @@
-"""How many cycles a turn of each loop of a kernel takes, as llvm-mca predicts it for this machine's processor."""
+"""How many cycles one iteration of each loop of a kernel takes, as llvm-mca predicts for this machine's processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOTTLENECKS = "-bottleneck-analysis"
 SECONDS, OUTPUT_BYTES = 20.0, 4 * 2**20
 
 ABSENT = f"no throughput: {TOOL}, which predicts it, is not installed; it is part of LLVM (apt install llvm)"
-MODEL = f"by {TOOL} for {{}}, were all data in the first cache and no branch taken early"
+MODEL = f"by {TOOL} for {{}}, assuming that all data is in the L1 cache and that no loop ends early"
 PROCESSORS = {
     "native": "the processor of this machine",
     "icelake-server": "an Intel Ice Lake server, since it does not know this machine's processor",
@@ -90,7 +90,7 @@ def _summary(said: str, instructions: int) -> str:
     most = max(waits, key=lambda each: float(share.get(waits[each], 0)))
     held = f", waiting most {most}" if float(share.get(waits[most], 0)) else ""
     each = known["Instructions"] / known["Total Cycles"]
-    return f"{cycles:.3g} cycles a turn, {count(instructions, 'instruction')}, {each:.2g} a cycle{held}"
+    return f"{cycles:.3g} cycles per iteration, {count(instructions, 'instruction')}, {each:.2g} a cycle{held}"
 
 
 def _place_of(lines: tuple[LineData, ...], kernel: KernelData) -> str:

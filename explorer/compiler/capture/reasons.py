@@ -68,7 +68,7 @@ OP_RAISED = reason(
     "break.operator_raised",
     "an operator raises an error for its arguments",
     "The operator raises an error for these inputs. It runs eagerly, so that the program gets PyTorch's own error.",
-    "The program raises this error without the compiler too, unless a value differs that is known only when it runs.",
+    "Eager raises this error too, unless it depends on a value that is known only when the program runs.",
 )
 REFUSED_LATE = reason(
     "break.refused_late",

@@ -37,7 +37,7 @@ class Ended:
 
     def __str__(self) -> str:
         """What happened, in words, with what it complained of."""
-        said = f": {self.complaint}" if self.complaint else " and said nothing"
+        said = f": {self.complaint}" if self.complaint else " without a message"
         if self.late:
             return f"it had not ended after {self.seconds:.0f} s and was stopped"
         if self.code < 0:

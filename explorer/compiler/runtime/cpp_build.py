@@ -402,7 +402,7 @@ def _compile(compiler: Compiler, flags: tuple[str, ...], files: list[Path], targ
         with suppress(OSError):  # there may be none, of which is told below
             made.chmod(0o700)  # others may write to it where the umask or a wrapper of the compiler allows that
         library = read(made) or b""
-        said = "" if is_whole(library) else "it ended without an error and wrote no whole library"
+        said = "" if is_whole(library) else "it ended without an error, but its library is incomplete"
         if ADDRESS_SANITIZER.search(library) and "asan" not in os.environ.get("LD_PRELOAD", ""):
             said = "its libraries need the address sanitizer, which ends a process that has not preloaded it"
         if said:

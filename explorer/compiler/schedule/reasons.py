@@ -190,7 +190,7 @@ UNKNOWN_SIZE = reason(
 LIBRARY = reason(
     "memory.library",
     "The library operator allocates it",
-    "The operator returns a new tensor and takes no place to write to.",
+    "The operator returns a new tensor and cannot write into a given buffer.",
 )
 POOL = reason(
     "memory.pool",

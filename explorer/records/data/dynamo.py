@@ -262,13 +262,13 @@ def hint(comment: str) -> str:
 
 NOTHING = reason(
     "stock.nothing",
-    "it has nothing to compile",
-    "All that this code does is to pass on values that it has: Dynamo has no graph to make of it, whatever the call.",
+    "there is nothing to compile",
+    "The code only passes values on, so Dynamo has no graph to make of it, whatever the arguments.",
 )
 OF_TORCH = reason(
     "stock.of_torch",
-    "it is a function of torch itself that needs no graph",
-    "Dynamo skipped a function of torch that calls others, or looks after state. What it calls may still be compiled.",
+    "a function of torch that needs no graph",
+    "Dynamo skipped a function of torch that only calls others or manages state. What it calls may still be compiled.",
 )
 HARMLESS = (NOTHING, OF_TORCH)
 """Why a frame runs eagerly that loses nothing by it."""

@@ -63,13 +63,20 @@ def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
 
 @click.command("class", short_help="Show the progress of a course's learners.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default="board.html", show_default=True)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="board.html",
+    show_default=True,
+    help="The page.",
+)
 def class_command(folder: Path, out: Path) -> None:
     """Write a page that shows, for the learners whose notebooks are in folders under FOLDER, which puzzles they solved
     and which check fails first.
 
-    Learners are numbered, and named if they set EXPLORER_COURSE_NAME. Next to it, a page for each puzzle has the record
-    of its most common first failure, without names.
+    Learners are numbered, and named if they set EXPLORER_COURSE_NAME. For each puzzle, another page next to it has the
+    record of its most common first failure, without names.
 
     \b
     Examples:
@@ -77,7 +84,9 @@ def class_command(folder: Path, out: Path) -> None:
     """
     found = board.lines(folder)
     if not found:
-        raise click.UsageError(visible(f"no notebook under {folder} left a line of the course"))
+        raise click.UsageError(
+            visible(f"no notebook under {folder} was worked on: none has checked a puzzle of the course")
+        )
     try:
         out.write_text(board.page(found, board.examples(found, out)))
     except OSError as error:

@@ -41,7 +41,7 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "timing", "Is it replayed as a CUDA graph?", inductor.cudagraphs(record)
     yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)
     yield "schedule", "What could be faster, as PyTorch itself says?", inductor.hints(record)
-    yield "code", "What did autotuning measure and take?", inductor.autotuning(record)
+    yield "code", "What did autotuning measure and choose?", inductor.autotuning(record)
     yield "code", "How was it built?", builds(record.compiles)
     yield "graphs", "Which collectives are called, and where does DDP split the graph?", distributed.lines(record)
     yield "graphs", "Do custom operators agree with their fake implementations?", operator_checks(record.operators)

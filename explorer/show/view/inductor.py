@@ -98,7 +98,7 @@ def _operation(compile: CompileData, fields: Mapping[str, str], names: Mapping[s
     if chosen and chosen not in [each[2] for each in found[:MOST_CANDIDATES]]:
         yield f"  taken: {chosen}"
     if fields.get("fastest"):
-        yield "  the log names the fastest alone"
+        yield "  the log names only the fastest"
     elif not chosen:
         yield "  which one is taken is decided when it is known what can be fused into each"
 
