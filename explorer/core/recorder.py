@@ -74,8 +74,8 @@ def _ignore(*told: object) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """Who is told how an exploration comes along: of each stage when it begins and when it ended, of each sample of a
-    contestant's time in seconds, and what goes on between stages."""
+    """Callbacks for the progress of an exploration: when a stage begins and ends, for each timed sample of a contestant
+    in seconds, and for the work between stages."""
 
     on_begin: OnStage = _ignore
     on_stage: OnStage = _ignore
@@ -90,7 +90,7 @@ TOTALS: Counter[str] = Counter()
 
 
 class GraphTimer(Protocol):
-    """Who times the graphs as they run (records/data/calls.py), told of compiles in the same thread."""
+    """Times the graphs as they run (records/data/calls.py); it is notified of compiles in the same thread."""
 
     def begins_to_compile(self) -> None: ...
 
@@ -100,10 +100,10 @@ class GraphTimer(Protocol):
 
 
 class Recorder:
-    """Collects what happens while it is current, and tells of each stage run (live views). What those who are told take
-    for it, `told` seconds so far, counts for no stage and no compile. `calls` is who times the graphs as they run, of a
-    program that goes on meanwhile: when a compile ends, what it left lets go of the program's objects. `ids` is what
-    the ids of its compiles begin with."""
+    """Collects what happens while it is current, and notifies `progress` of each stage (live views). The time of those
+    callbacks, `told` seconds so far, counts for no stage and no compile. `calls` times the graphs of a program that
+    continues to run: when a compile ends, its records release the program's objects. `ids` is the prefix of the ids of
+    its compiles."""
 
     def __init__(self, progress: Progress = SILENT, calls: GraphTimer | None = None, ids: str = "") -> None:
         self.ids = ids

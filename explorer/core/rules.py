@@ -185,8 +185,8 @@ def in_force(rules: Rules) -> Iterator[None]:
 
 
 def code_of(function: object, met: list[object]) -> str:
-    """What a function does, as text that is the same for the same code: its bytecode, and what it reaches. `met` holds
-    what was met on the way, which ids stand for as long as it lives."""
+    """What a function does, as text that is the same for the same code: its bytecode, and what it reaches. `met` keeps
+    the objects alive whose ids are in the text."""
     if isinstance(function, types.MethodType):
         return f"{code_of(function.__func__, met)} of {_value(function.__self__, met)}"
     if not isinstance(function, types.FunctionType):

@@ -301,7 +301,7 @@ class Wording(NamedTuple):
 
 
 class Condition:
-    """What a guard asks of the value at its source. compiler/capture/guards.py has a class for each kind."""
+    """What a guard requires of the value at its source. compiler/capture/guards.py has a class for each kind."""
 
     kind: ClassVar[str]
     about: ClassVar[Literal["value", "identity", "sizes", "state"]] = "value"
@@ -405,7 +405,7 @@ class Break:
     where: Span | None
     stack: tuple[str, ...] = ()
     continuation: str = ""
-    """Name of the function that goes on after it; empty where the rest of the frame runs as it is."""
+    """Name of the continuation; empty if Python runs the rest of the frame."""
 
     @property
     def code(self) -> str:
@@ -754,8 +754,8 @@ class Activation:
 
 
 class ValueDescription(msgspec.Struct, eq=False):
-    """A value that does not change, as all steps tell of it, also those before it was read. `shared`: it stands for all
-    that is like it, so that no step made it."""
+    """A value that does not change, as all steps show it, also those before it was read. `shared`: all equal values
+    have this description, so that no single step made it."""
 
     text: str
     shared: bool
@@ -763,8 +763,8 @@ class ValueDescription(msgspec.Struct, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """A value that changes, as a step saw it: of a container, `items` are the first of what it held, each with what
-    leads to it there. `of` stands for the value."""
+    """A value that changes, as a step saw it: of a container, `items` are the first of what it held, each with
+    its key or index. `of` identifies the value."""
 
     of: object = field(compare=False)
     text: str

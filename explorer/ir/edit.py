@@ -40,7 +40,7 @@ class EditedSource:
         return {self.file: self.text.splitlines()} if self.file else {}
 
     def code(self, given: types.CodeType) -> types.CodeType:
-        """What stands in the place of a code object. Raises EditRefused for one of the file that is not in it."""
+        """The replacement of a code object. Raises EditRefused for one of the file that is not in it."""
         if given.co_filename != self.file or any(given is new for _, new in self._made.values()):
             return given
         if id(given) not in self._made:

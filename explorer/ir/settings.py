@@ -185,7 +185,7 @@ def in_force() -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
 
 @contextlib.contextmanager
 def restored(before: list[tuple[Setting, tuple[object, ...], tuple[object, ...]]]) -> Iterator[None]:
-    """Settings inside a block as they were when `in_force` told them."""
+    """Inside a block, the settings that `in_force` returned."""
     with kept():
         for setting, key, value in before:
             setting.write(*key, *value)

@@ -131,7 +131,7 @@ class Sizes:
         self._proven: set[sympy.Basic] = set()
 
     def rename(self, size: sympy.Basic, symbol: sympy.Symbol) -> None:
-        """From here on `symbol` stands for `size`."""
+        """From here on `symbol` is the symbol of `size`."""
         self._renamed[symbol] = size
         if size.free_symbols <= self.hints.keys():
             self.hints[symbol] = self.weight(size)

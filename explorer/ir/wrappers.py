@@ -1,4 +1,4 @@
-"""Tensors around other tensors, taken apart and put together so that gradients pass between them and what is inside."""
+"""Wrapper tensors, flattened and rebuilt so that gradients pass between a wrapper and its inner tensors."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Recomputation:
         return value.view_as(value) if value.requires_grad else value
 
     def _output(self, what: GraphOutput, inputs: Sequence[object], results: Sequence[Any]) -> Tensor:
-        """The tensor of the second run that a forward output stands for."""
+        """The tensor of the second run that corresponds to a forward output."""
         match what:
             case Result(index):
                 found = results[index]
@@ -433,8 +433,8 @@ def later(parts: Partitioned, flowing: Sequence[int]) -> list[Later]:
 
 
 class After(torch.autograd.Function):
-    """A later output of a call. Its tangent goes on as it is, to the one backward of the call, which gets them all,
-    unless somebody looks at a gradient on the way there."""
+    """A later output of a call. Its tangent is passed unchanged to the one backward of the call, which gets all
+    tangents, unless something reads a gradient before."""
 
     @staticmethod
     def forward(ctx: Context, made: list[Tensor], of: tuple[Backward, Later], call: object, *_: object) -> Tensor:

@@ -151,7 +151,7 @@ class SizeNodes:
         """By symbol, or by function and arguments."""
 
     def bind(self, symbol: object, node: fx.Node) -> None:
-        """`node` yields what `symbol` stands for."""
+        """`node` yields the value of `symbol`."""
         self._nodes[symbol] = node
 
     def node(self, value: object) -> fx.Node | int | float | bool:

@@ -165,7 +165,7 @@ def fold_constants(graph: fx.Graph) -> None:
 
 
 def _reads_alike(a: Tensor, b: Tensor) -> bool:
-    """Whether the bytes of an element stand for the same number in both."""
+    """Whether the bytes of an element mean the same number in both."""
     return (a.dtype, a.is_neg(), a.is_conj()) == (b.dtype, b.is_neg(), b.is_conj())
 
 
@@ -412,7 +412,7 @@ SHAPE_ONLY: dict[Any, int] = {
     aten._adaptive_avg_pool2d_backward.default: 1,
     aten._adaptive_avg_pool3d_backward.default: 1,
 }
-"""Library calls and the position of the operand that tells them only sizes and memory format."""
+"""Library calls and the position of the operand of which they use only sizes and memory format."""
 
 
 def shape_only_operands(graph: fx.Graph) -> None:
@@ -479,7 +479,7 @@ def _memory(node: fx.Node) -> dict[Any, fx.Node]:
 
 
 def frozen(value: object) -> Any:
-    """A hashable stand-in for an argument that tells 1 from 1.0 and True, and 0.0 from -0.0."""
+    """A hashable key of an argument that distinguishes 1 from 1.0 and True, and 0.0 from -0.0."""
     if isinstance(value, (tuple, list)):
         return tuple(map(frozen, value))
     if isinstance(value, dict):

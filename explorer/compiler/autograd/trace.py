@@ -654,7 +654,7 @@ def shares_memory(node: fx.Node, source: Any) -> bool:
 
 
 def content(value: Tensor) -> Tensor:
-    """What a functional tensor stands for now: another tensor after each write."""
+    """The current value of a functional tensor: another tensor after each write."""
     torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
     return torch._from_functional_tensor(value)
 

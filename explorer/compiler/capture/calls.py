@@ -80,7 +80,7 @@ PURE_BUILTINS = frozenset(
 
 @functools.cache
 def optrees() -> dict[Any, types.FunctionType]:
-    """What torch has in Python for functions of optree, which are in C++: trees are taken apart while tracing."""
+    """torch's Python versions of optree's C++ functions: trees are flattened while tracing."""
     in_python = importlib.import_module(OPTREE)
     mapped = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
     return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mapped}
@@ -122,8 +122,8 @@ THREADS_OWN = frozenset("_getframe _getframemodulename _current_frames _current_
 
 
 def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
-    """Whether a function of a library asks, or names one that asks, for the frames that call it, and the program is
-    near: deep within a library it is told of frames of that."""
+    """Whether a library function that is called by the program, at most a few frames away, reads the frames of its
+    callers, or names a function that does. Deeper inside a library, the frames that it reads are the library's."""
     if all(_is_folded(frame.globals) for frame in t.stack.frames[-2:]):
         return False
     named = (function.__globals__.get(name) for name in function.__code__.co_names)
@@ -270,7 +270,7 @@ def rule_for(t: Tracer, function: Callable[..., object]) -> Rule | None:
 
 
 def _with_function_modes(rule: Rule, module: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What a rule makes of a call of which modes are not told. Other calls, of which they are told, may be inside."""
+    """The result of a rule for a call that modes do not see. Calls inside of it may be ones that they see."""
     before = t.tape.calls
     found = rule(t, args, kwargs)
     if t.tape.calls != before and module not in _REPORTED:

@@ -88,7 +88,7 @@ def capture(given: CaptureInput) -> ir.Capture:
                         attempt, known = replace(attempt, says_compiling=False), None
                         continue
                     if tracer.left_class and attempt.may_leave_classes:
-                        # what goes on after the break may need the class
+                        # the continuation may need the class
                         attempt, known = replace(attempt, may_leave_classes=False), None
                         continue
                     first, known = known is None, found.alone()

@@ -477,7 +477,7 @@ _SWITCHES = frozenset(setting.write for setting in SETTINGS.values())
 
 
 def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
-    """What the original code goes on with must not see them: they would keep values alive, and stand in locals()."""
+    """Unbinds temporary locals before the original code continues: they would keep values alive, and be in locals()."""
     bound: dict[str, None] = {}
     for step in steps:
         if step.op == "STORE_FAST" and step.arg.startswith(TEMP):

@@ -37,8 +37,8 @@ class Change:
 
 
 class Effects(Generic[V]):
-    """Changes of values of type V; `deleted` is the one that stands for nothing. `version` grows with every change,
-    also of new objects and iterators: a step without one changed nothing."""
+    """Changes of values of type V; `deleted` marks what was deleted. `version` grows with every change, also of new
+    objects and iterators: a step in which it does not grow changed nothing."""
 
     def __init__(self, deleted: V) -> None:
         self.deleted = deleted

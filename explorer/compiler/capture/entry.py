@@ -204,8 +204,8 @@ class Engine:
         self.roots: list[types.CodeType] = []
         """The code that the wrapped function starts with; captured wherever it is from."""
         self._torchdynamo_orig_backend = object()
-        """What stands for this engine in what is kept on code objects. They would keep the engine itself, and it keeps
-        them: a cycle through C++, which no collector sees."""
+        """Identifies this engine in cache entries on code objects. The engine itself there would make a reference cycle
+        through C++, which the garbage collector does not find."""
         self._managers: list[weakref.ref[GuardRoot]] = []
         weakref.finalize(self, _discard, self._managers)
         self._under: dict[Rules, Engine] = {}
@@ -513,7 +513,7 @@ def _same(module: torch.nn.Module) -> torch.nn.Module:
 
 DEEPEST = 4
 MOST = 200
-"""How deep into objects, and at how many of them, is looked for a tensor: a frame with more to it may have one."""
+"""How deep in objects, and in how many of them, a tensor is searched; a frame with more is assumed to have one."""
 
 
 def may_use_tensors(code: types.CodeType, locals: Mapping[str, object], globals: Mapping[str, object]) -> bool:

@@ -271,7 +271,7 @@ class KeysAre(Installed):
         checks.build.check(checks.manager(source), self._holds, text)
 
     def _holds(self, value: object) -> bool:
-        """A dictionary keeps its keys, so that most often they are the very same: told without a call for each."""
+        """Keys are compared by identity first, which needs no call: most often they are the same objects."""
         same = type(value) is dict and len(value) == len(self.keys) and all(map(operator.is_, value, self.keys))
         return same or not self.difference(value)
 
@@ -579,7 +579,7 @@ def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list
 
 
 def _is_reported(said: str, guard: Guard) -> bool:
-    """Of a tensor, torch tells its name and the fact."""
+    """Whether torch's message is about this guard; for a tensor it names the tensor and what differs."""
     name = guard.source.name if guard.source is not None else ""
     return said == guard.text or isinstance(guard.condition, TensorMatch) and said.startswith(f"tensor '{name}' ")
 
@@ -738,8 +738,8 @@ def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
 
 
 def _in_order(guards: Iterable[Guard]) -> list[Guard]:
-    """As C++ walks them: what is asked of an object before what is asked of its parts. Made in this order they lie next
-    to each other in memory, of which deep models need more than a processor's fast memory holds."""
+    """In the order in which C++ checks them: an object before its parts. Guards made in this order lie next to each
+    other in memory, which matters for deep models, whose guards exceed the processor's caches."""
     numbers: dict[Source, int] = {}
 
     def path(guard: Guard) -> list[int]:

@@ -170,7 +170,7 @@ def modules(t: Tracer, bodies: Sequence[Body]) -> tuple[list[fx.Node], list[fx.N
 
 
 def call(t: Tracer, operator: object, *args: Any) -> list[Value]:
-    """A node of the operator; nodes among `args` stand for their values."""
+    """A node of the operator; `args` may contain nodes."""
     operands: list[fx.Node] = []
     fx.map_arg(args, operands.append)
     value = t.tape.operate(operator, args, operands)

@@ -159,7 +159,7 @@ class Guards:
     def computed(self, base: GuardManager, function: Callable[[object], object], text: str) -> GuardManager:
         return base.lambda_manager(function, text, None, PLAIN)
 
-    # What is asked of them
+    # Their methods
 
     def type(self, manager: GuardManager, kind: type, text: str) -> None:
         manager.add_type_match_guard(id(kind), *_verbose(text))

@@ -77,7 +77,7 @@ class CheckGroup:
 
 
 class _Other(Exception):
-    """An argument that none of these stands for."""
+    """An argument that none of these describes."""
 
 
 Hint = Callable[[Any], int]
@@ -311,7 +311,7 @@ def written_by(
 
 
 def written_places(target: object) -> tuple[int, ...]:
-    """Which of its arguments an operator writes, as far as its name tells."""
+    """Which of its arguments an operator writes, judged by its name."""
     name = _name(target)
     if name in ("setitem", "__setitem__") or target in IN_PLACE:
         return (0,)

@@ -54,7 +54,7 @@ class Continuation:
 def continuation(
     original: Code, target: str, stack: Sequence[Slot], bound: Sequence[str], taken: Sequence[str] = ()
 ) -> Continuation:
-    """The function that goes on at instruction `target`, given the locals that are bound.
+    """The function that continues at instruction `target`, given the locals that are bound.
 
     `stack` says, from the bottom, what its entries are, `taken` in which cells' places an inlined comprehension has a
     variable of its own.
@@ -306,7 +306,7 @@ def progress(iterator: Any) -> tuple[Any, int] | None:
 
 
 class NextContinuation:
-    """What a continuation returns that goes on in another one: a call that is still to be made."""
+    """What a continuation returns if another one follows: the call of that one."""
 
     __slots__ = ("arguments", "function")
 
@@ -326,7 +326,7 @@ def as_it_was(error: BaseException, traceback: types.TracebackType | None) -> No
 
 
 def run_continuations(function: Callable[..., object], *arguments: object) -> Any:
-    """Call a continuation, and those that it goes on in: what the function that broke returns in the end."""
+    """Call a continuation, and those that follow it, and return the result of the function that broke."""
     made = function(*arguments)
     while type(made) is NextContinuation:
         made = made.function(*made.arguments)

@@ -244,7 +244,7 @@ class Tape:
         return None if before is None or after is None else after - before
 
     def writes(self) -> int:
-        """How often the graph has written inputs by now."""
+        """How often the graph has written inputs so far."""
         return sum((version(fake) or 0) + self.mode.writes(fake) for fake in self.fakes.values())
 
     def _writes_since(self, written: Mapping[int, int]) -> bool:
@@ -289,7 +289,7 @@ class Tape:
         return made
 
     def float_read(self, fake: fake_tensor.FakeTensor, source: Source, value: float) -> torch.SymFloat:
-        """The float that is read of a fake tensor, by a symbol of its own: what is asked of it becomes a guard."""
+        """The float that is read from a fake tensor, as a new symbol: tests of it become guards."""
         if source not in self._float_symbols:
             named = ShapeSource(source.name)
             symbol = self.shape_env.create_unspecified_symbol(value, named, symbolic_shapes.DimDynamic.DYNAMIC)
@@ -577,7 +577,7 @@ class Tape:
         return number, stamp(node, f"fx.{node.name}", number)
 
     def in_branch(self, node: fx.Node) -> fx.Node:
-        """The node that stands for this one in the innermost function."""
+        """The node for this one in the innermost function."""
         graphs = [self.graph, *(branch.graph for branch in self.branches)]
         if node.graph not in graphs:
             unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")

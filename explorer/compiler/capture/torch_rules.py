@@ -58,7 +58,7 @@ from explorer.ir.graph import info
 
 @CALLS.rule(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, *existing(torch._utils, "is_compiling"))
 def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """True, unless the frame raised after it was told so."""
+    """True, unless the frame raises after it reads this."""
     t.asked_compiling = True
     return Constant(t.attempt.says_compiling)
 
@@ -88,7 +88,7 @@ def _has_torch_function_of(t: Tracer, *values: Value) -> Value:
 
 @CALLS.rule(torch.overrides.handle_torch_function)
 def _handle_torch_function(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What stands in for a call."""
+    """A function that replaces a call."""
     function, _, *given = args
     found = overridden(t, "call_function", function.live(t), given, kwargs)
     return found if found is not None else function.call(t, given, kwargs)
@@ -157,7 +157,7 @@ def _state(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]
 
 @CALLS.rule(torch.autograd.profiler.record_function.__enter__, torch.autograd.profiler.record_function.__exit__)
 def _profiled_block(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """A profiler is told of operators, and compiled ones are not those of the block."""
+    """A profiler sees operators, and compiled code does not run those of the block."""
     return args[0] if len(args) == 1 else Constant(None)
 
 
@@ -267,7 +267,7 @@ def _check_number(function: object, t: Tracer, args: list[Value], kwargs: dict[s
 
 @positional(torch._is_all_true)
 def _is_all_true(t: Tracer, value: Value) -> Value:
-    """Whether all elements are true. What torch.distributions ask of their arguments is checked after the graph."""
+    """Whether all elements are true. The checks of torch.distributions on their arguments run after the graph."""
     found = graph_call(t, "call_function", torch._is_all_true, [value], {})
     asks = str(t.stack.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
     said = ("a value of a distribution is not within its constraints",)
@@ -438,8 +438,8 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 
 @CALLS.rule(getattr(_APPLY, "__func__", _APPLY))
 def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """A torch.autograd.Function is one node; tracing the graph runs its forward and backward: as they are, where all
-    that they read can be guarded from outside, else as they were evaluated."""
+    """A torch.autograd.Function is one node. TRACE runs its own forward and backward if all that they read can be
+    guarded, else what was evaluated of them."""
     cls = args[0].known(t)
     try:
         guard_reads(t, cls, [*args[1:], *kwargs.values()])
@@ -634,7 +634,7 @@ table({
     # The end of the block.
     torch.autocast.__exit__: lambda t, manager, *error:
         manager.leave(t) if isinstance(manager, AutocastValue) else _strange(manager),
-    # Whether something stands in for calls with these arguments.
+    # Whether something overrides calls with these arguments.
     torch.overrides.has_torch_function: lambda t, values: Constant(_is_overridden(t, values.unpack(t))),
     # Default devices are such modes.
     torch._C._len_torch_function_stack: lambda t: Constant(len(t.torch_state.devices) + len(t.torch_state.modes)),

@@ -123,12 +123,12 @@ class TorchState(Generic[V]):
             self._add(setting.write, *key, *value)
 
     def leave_unreported(self, inside: bool = False) -> None:
-        """A mode that is open, or which this is `inside` of, is told otherwise in eager of what is evaluated."""
+        """A mode that is active, or that this is `inside` of, would see other calls in eager."""
         self.unreported = self.unreported or inside or bool(self.modes)
         self._check_modes()
 
     def note_mode_effect(self) -> None:
-        """A mode had side effects when it was told of a call."""
+        """A mode had side effects when it got a call."""
         self.modes_have_effects = True
         self._check_modes()
 

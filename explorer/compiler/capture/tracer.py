@@ -253,7 +253,7 @@ class Evaluator(Tracer):
 
 
 class StepRecorder:
-    """Records the steps of one evaluation. What a frame holds is told and not kept, since the program may lose it."""
+    """Records the steps of one evaluation: descriptions of values, not the values, which it must not keep alive."""
 
     def __init__(self, room: EventRoom) -> None:
         self.room = room

@@ -312,8 +312,7 @@ def _mapping(t: Tracer, source: Source, given: Any) -> Value:
 
 
 def _by_position(t: Tracer, table: DictValue, raw: dict[object, object], source: Source) -> None:
-    """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
-    keeps them alive."""
+    """The entries of a dictionary with tensors as keys, guarded by position, so that no guard keeps a key alive."""
     keys, values = Listed(source, "keys"), Listed(source, "values")
     t.guards.on(keys, guards.LengthIs(len(raw)), "its keys are tensors, and are read by position")
     for position, (key, item) in enumerate(dict.items(raw)):
@@ -340,8 +339,8 @@ def is_hashable_known(key: object) -> bool:
 
 
 def _iterator(t: Tracer, source: Source, given: object) -> Value:
-    """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's;
-    so is that of a loop with many turns left, which is likely to break in each of them."""
+    """The iterator of a loop that a continuation or a comprehension continues: what it iterates over, and its position.
+    Other iterators stay Python's, also that of a loop with many iterations left, since each is likely to break."""
     is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
     parts = Item(Returned(source, "__reduce__"), 1)
     if type(given) in (zip, map, filter, enumerate) and not is_loop:
@@ -361,7 +360,7 @@ def _iterator(t: Tracer, source: Source, given: object) -> Value:
 
 
 def _count(t: Tracer, source: Source, given: object) -> Value:
-    """A count goes on from its number, which changes as any number of the program does."""
+    """itertools.count continues from its number, which is guarded, or made symbolic, as any other number is."""
     parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
     t.guards.on(parts, guards.LengthIs(len(numbers)), "whether it has a step")
     current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))

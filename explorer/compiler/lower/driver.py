@@ -35,7 +35,7 @@ from explorer.ir.sizes import Sizes
 aten = torch.ops.aten
 
 IN_MEMORY: Mapping[object, object] = {aten._conj.default: aten.conj_physical.default}
-"""What computes the values of a view that leaves them as they are in memory and notes that they count otherwise."""
+"""The operator that computes the values of a view that only sets a bit (conjugate) and leaves memory unchanged."""
 
 
 def lower_graph(graph: Graph) -> Loops:

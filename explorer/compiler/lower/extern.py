@@ -91,9 +91,9 @@ def library(
 def _in_own_storage(
     lower: Lowering, target: Any, args: Sequence[object], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of an operator that counts positions from the start of the storage: as they are for a tensor of the
-    caller's; with a copy of any other that has a storage of its own, since it may lie anywhere in a pool. Raises
-    Unsupported where the operator may reach past the tensor's own elements."""
+    """The arguments of an operator that counts positions from the start of the storage. A tensor of the caller is
+    unchanged; any other, which may lie anywhere in a pool, is copied into a storage of its own. Raises Unsupported if
+    the operator may access elements outside the tensor."""
     named = {parameter.name: value for parameter, value in zip(target._schema.arguments, args, strict=False)}
     given = {**named, **kwargs}
     x = given["self"]

@@ -134,7 +134,7 @@ for _names, _is_exact in ((_ROUNDED, False), (_EXACT, True)):
 
 @LOWERINGS.rule(aten.nextafter.default)
 def nextafter(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor | None:
-    """The next number after x towards y; those of 16 bits lie too far apart to be told in 32."""
+    """The next number after x towards y; the library computes it for 16-bit floats, as loops compute in 32 bits."""
     if out.dtype.itemsize < 4:
         return None
     return pointwise(lower, out, partial(apply, "nextafter"), x, y)

@@ -58,7 +58,7 @@ def _verify_extern(call: Extern, written: set[str]) -> None:
 
 
 def _sizes(entry: Buffer | Size) -> tuple[Size, ...]:
-    """What an input tells of the sizes of a call: its own value, or a tensor's layout."""
+    """The sizes that an input gives: its own value, or a tensor's sizes and strides."""
     return (*entry.layout.size, *entry.layout.stride, entry.layout.offset) if isinstance(entry, Buffer) else (entry,)
 
 

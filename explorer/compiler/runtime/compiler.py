@@ -38,7 +38,7 @@ FLAGS = (
 LINK_FLAGS = ("-shared", "-Wl,--as-needed", "-Wl,--build-id=none")
 
 DEFAULTS = ("g++", "c++", "clang++")
-"""What is looked for, in turn, where CXX names nothing; then the compiler of the package `ZIG`."""
+"""The compilers that are tried, in turn, if CXX is not set; then the compiler of the package `ZIG`."""
 
 ZIG = "ziglang"
 
@@ -97,7 +97,7 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the compiler that goes on."""
+    """A run of the compiler that has not ended."""
 
     compiler: Compiler
     child: Child

@@ -414,7 +414,7 @@ ADDRESS_SANITIZER = re.compile(rb"lib[\w.]{0,30}asan[-\w.]{0,30}\.so")
 
 
 def is_whole(library: bytes) -> bool:
-    """Whether a file holds all that its ELF header tells of; to load one that was cut would end the process."""
+    """Whether a file is as long as its ELF header says; loading a truncated one would end the process."""
     if not sys.platform.startswith("linux"):
         return bool(library)
     if library[:5] != b"\x7fELF\x02" or len(library) < ELF_HEADER:

@@ -1,4 +1,4 @@
-"""Loops placed in one set of axes: the working form of a kernel while fusion goes on."""
+"""Loops placed in one set of axes: the working form of a kernel during fusion."""
 
 from __future__ import annotations
 

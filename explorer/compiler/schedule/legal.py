@@ -29,7 +29,7 @@ class Facts:
         self.storage = storages(loops.buffers)
         owners = [owner for name, owner in self.storage.items() if owner != name]
         self.updated = frozenset(owners)
-        """Storages that more than one buffer name stands for."""
+        """Storages with more than one buffer name."""
         self.folded = {self.storage[name] for name, buffer in loops.buffers.items() if self._may_fold(buffer.layout)}
         """Storages in which two points may lie on one element."""
         self.bytes = {

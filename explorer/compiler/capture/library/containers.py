@@ -137,7 +137,7 @@ def _reversed(t: Tracer, items: Value) -> Value:
     itertools.product, itertools.combinations, itertools.permutations, itertools.combinations_with_replacement
 )
 def _combined(function: Any, t: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """Positions are combined as Python would, and stand for the items."""
+    """Python combines positions in place of the items."""
     many: list[list[Value]] = []
     rest: list[Any] = []
     for position, argument in enumerate(args):

@@ -185,7 +185,7 @@ def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Va
 
 
 def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None], how: str) -> Value:
-    """A copy of a value, made of what `item` makes of its parts. `keep` is told of it while it is still empty."""
+    """A copy of a value, from copies of its parts by `item`. `keep` gets the copy while it is still empty."""
     if isinstance(value, (Constant, ClassValue, FunctionValue, TupleValue, BuiltinValue, HostValue, PartialValue)):
         return value
     own_state = ("__reduce__", "__reduce_ex__", *(() if isinstance(value, ModuleValue) else ("__getstate__",)))

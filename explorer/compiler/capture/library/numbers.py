@@ -342,7 +342,7 @@ def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
 
 
 def _are_alike(tensors: Sequence[TensorValue]) -> bool:
-    """Whether a tensor that is one of these, or a number, is told from the tensor by no gradient."""
+    """Whether it makes no difference which of these tensors a result is: they have one dtype, and no gradients."""
     of_one_kind = len({each.fake.dtype for each in tensors}) == 1 and tensors[0].fake.is_floating_point()
     return of_one_kind and not (torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors))
 

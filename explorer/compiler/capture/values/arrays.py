@@ -47,7 +47,7 @@ PURE = frozenset(
 
 
 class ArrayValue(Value):
-    """An array, or a scalar of NumPy's: a node that yields a tensor, and NumPy's own stand-in for the result."""
+    """A NumPy array or scalar: a node that yields a tensor, and an example array with the same dtype and sizes."""
 
     precedence = 4
 

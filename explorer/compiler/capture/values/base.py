@@ -1,6 +1,5 @@
-"""What all of capture is about: a symbolic value, a frame of the evaluator, and what values ask of the evaluator.
-
-Each of these names the others, so that they stand in one file, below all that implements them."""
+"""The types that all of capture shares: a symbolic value, a frame of the evaluator, and what values need of the
+evaluator. Their signatures name each other, so they are in one file, which the implementations import."""
 
 from __future__ import annotations
 
@@ -98,13 +97,13 @@ class Value:
     of_type: type
     source: Source | None = None
     description: ValueDescription | None = None
-    """What steps tell of it, once one did and where it does not change."""
+    """Its description in recorded steps, made for the first one that shows it, if it does not change."""
     called: str | None = None
-    """What it is called where steps tell of it: a container is told of at many."""
+    """Its name in recorded steps; the steps that show a container share it."""
     sight: object = None
-    """What stands for it in steps where it changes."""
+    """What identifies it in recorded steps, if it changes."""
     last_shown: tuple[object, Shown] | None = None
-    """What the last step kept of it, and what that step shares with those after which nothing changed."""
+    """What the last recorded step holds of it; steps share this until something changes."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
     precedence = 0
@@ -182,7 +181,7 @@ class Value:
         return None
 
     def key(self) -> object:
-        """A Python object that stands for the value as a dictionary key: equal where the values would be."""
+        """A Python object to use as a dictionary key for the value: two are equal if the values are."""
         try:
             return self.constant()
         except NotConstant:
@@ -273,17 +272,17 @@ class Value:
         unsupported(reasons.OPERATION, f"len of {self.describe()}")
 
     def reconstruct(self, r: Reconstructor) -> None:
-        """Emit instructions that push the Python object this value stands for. `source` has been tried already."""
+        """Emit instructions that push the value's Python object. Loading it from `source` has been tried already."""
         unsupported(reasons.NOT_RECONSTRUCTED, self.describe())
 
     @property
     def shared(self) -> bool:
-        """Whether it stands for all that is like it, so that no step made it."""
+        """Whether all equal values share one description, so that no single step made it."""
         return False
 
     def shown(self, depth: int = 2) -> Shown:
-        """What a recorded step keeps of the value, which the program may lose: what it is now, where that may change.
-        Containers are told with what they hold, to this depth."""
+        """What a recorded step keeps of the value, without keeping it alive: its state at this step, if it can change.
+        Containers are described with their items, up to this depth."""
         if self.description is None:
             self.description = ValueDescription(self.describe(), self.shared)
         return self.description
@@ -434,8 +433,8 @@ class Handled:
 
 @dataclass(frozen=True)
 class Assertion:
-    """What is taken for true while tracing, and checked after the graph. `version` is that of the condition's tensor
-    then: what writes it later changes what is checked."""
+    """A condition that is assumed while tracing, and checked after the graph. `version` is that of its tensor when it
+    was assumed: a later write would change what is checked."""
 
     condition: Value
     error: type[BaseException]
@@ -528,7 +527,7 @@ class Frame:
 
 
 class Reconstructor(Protocol):
-    """What values ask of the code that makes their Python objects; reconstruct.py has the one implementation."""
+    """The interface by which values reconstruct their Python objects; reconstruct.py implements it."""
 
     t: Tracer
     body: list[Instruction]
@@ -563,8 +562,8 @@ Rule = Callable[["Tracer", list[Value], dict[str, Value]], Value]
 
 
 class EntryPoints(Protocol):
-    """What a value asks of the evaluation that may lead to a value of any other kind, or run code of the program: all
-    kinds ask it, so it is declared below them and defined above them."""
+    """The operations of the evaluator that values call, and that may make a value of any kind or run code of the
+    program. All kinds use them, so they are declared here and implemented in modules that import the kinds."""
 
     # calls
     def call_function(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
@@ -759,7 +758,7 @@ class Tracer(EntryPoints):
     attempt: Retry = field(default_factory=Retry)
     asked_compiling: bool = False
     left_class: bool = False
-    """Whether the root frame has a class that is not made: what goes on after a break could not have it."""
+    """Whether the root frame has a class that is not made yet: a continuation could not get it."""
     effects: Effects[Value] = field(init=False)
     objects: ProgramObjects = field(default_factory=ProgramObjects)
     in_graph: GraphValues = field(default_factory=GraphValues)
@@ -792,7 +791,7 @@ class Tracer(EntryPoints):
             raise
 
     def same_or_equal(self, left: Value, right: Value) -> bool:
-        """What `in` and list.index ask of two items."""
+        """Whether two items are the same object or equal, as `in` and list.index compare them."""
         return left is right or self.compare("==", left, right).truth(self)
 
     def call_method(self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:

@@ -162,7 +162,7 @@ def is_plain_enum(cls: type) -> bool:
 
 
 class UnmadeClass(Value):
-    """A class statement that was passed: nothing can be asked of it."""
+    """A class that the frame defines, of which nothing is known yet."""
 
     of_type = type
 

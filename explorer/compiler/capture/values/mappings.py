@@ -38,7 +38,7 @@ class DictValue(ObjectValue):
         self.entries: dict[Any, list[Any]] = {}
         self.factory: Value | None = None
         self.written: set[object] = set()
-        """Keys that the program has set since, while nothing was asked of all keys."""
+        """Keys that the program has set, while the order or number of all keys was not used yet."""
 
     def kept_in_c(self, t: Tracer, name: str) -> Value:
         return self.factory or Constant(None) if name == "default_factory" else super().kept_in_c(t, name)

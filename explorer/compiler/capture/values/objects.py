@@ -45,11 +45,11 @@ DELETED = Constant("deleted")
 
 
 _TYPING = ("typing", "types", "collections.abc")
-"""The modules of the objects that stand for types in annotations."""
+"""The modules of objects that are used as types in annotations."""
 UNION = ("__or__", "__ror__")
 
 OPTREE = "torch._dynamo.polyfills.pytree"
-"""Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
+"""torch's Python version of optree. Its tree specs represent those in C++, which the program must get."""
 
 
 def type_attribute(cls: type, name: str) -> Any:
@@ -567,7 +567,7 @@ def lacks(t: Tracer, owner: type, name: str, item: Value | None = None) -> NoRet
 
 
 def union(t: Tracer, name: str, value: Value, other: Value) -> Value:
-    """int | None, and what else stands for a type."""
+    """`int | None`, and other objects that are used as a type."""
     operands = (value, other) if name == "__or__" else (other, value)
     return t.from_python(t.python(operator.or_, *(each.live(t) for each in operands)))
 
@@ -651,8 +651,8 @@ def type_error(function: Callable[[object, object], object], left: type, right: 
 
 
 def _example(cls: type) -> object:
-    """An empty object of a type, or of the type written in C that it derives from; of one whose operators are all
-    written in Python, a stand-in that has its name; MISSING of others."""
+    """An empty object of a type, or of its base that is written in C; if all its operators are written in Python, an
+    object of a class with the same name; else MISSING."""
     if cls in _EXAMPLES:
         return _EXAMPLES[cls]
     for base in _CONTAINERS:

@@ -1,4 +1,4 @@
-"""What stands in for a call of torch: TorchFunctionModes, tensor subclasses, other objects with `__torch_function__`.
+"""What overrides a call of torch: TorchFunctionModes, tensor subclasses, other objects with `__torch_function__`.
 
 Stock counterpart: variables/torch_function.py.
 """
@@ -63,7 +63,7 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
 
 
 class TypesOfCall(TupleValue):
-    """The classes that a mode is told of: eager names Tensor in some."""
+    """The `types` that a mode gets: eager names Tensor in some."""
 
     def guard(self, t: Tracer) -> None:
         t.torch_state.leave_unreported(inside=True)
@@ -106,7 +106,7 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
 
 
 def announces(kind: str, target: object) -> bool:
-    """Whether eager tells modes of a call of this: not one of functions in Python that do not ask for them."""
+    """Whether modes see a call of this in eager: not of Python functions that do not dispatch to them."""
     if isinstance(target, FunctionType):
         return any("has_torch_function" in name for name in target.__code__.co_names)
     of_python = target is getattr or getattr(target, "__module__", "") == "_operator"
@@ -119,7 +119,7 @@ def _is_not_implemented(value: Value) -> bool:
 
 
 def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]]:
-    """The function of torch that `__torch_function__` is told of, and its arguments."""
+    """The function that `__torch_function__` gets, and its arguments."""
     if kind == "call_method":
         method = getattr(torch.Tensor, target)
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
@@ -139,13 +139,13 @@ class _FirstCall(torch.overrides.TorchFunctionMode):
 
 
 class _Intercepted(Exception):
-    """Carries the function that a mode was told of."""
+    """Carries the function that a mode got."""
 
 
 @functools.cache
 def _announced(function: Callable[..., object], tensors: tuple[bool, ...]) -> Any:
-    """The function that torch names in `__torch_function__` for a method or one of Python's operators, asked of torch
-    itself: `__add__` and `+` are `Tensor.add`, `nelement` is `Tensor.numel`."""
+    """The function that `__torch_function__` gets for a method or an operator, found by a call: `Tensor.add` for
+    `__add__` and `+`, `Tensor.numel` for `nelement`."""
     try:
         with _FirstCall():
             function(*(_STAND_IN if tensor else 1 for tensor in tensors))

@@ -1,4 +1,4 @@
-"""Tensors of the traced program: calls that go into the graph, and what a program can ask of a tensor without a node.
+"""Tensors of the traced program: calls that become nodes of the graph, and attributes that need no node.
 Stock counterpart: variables/tensor.py.
 """
 
@@ -67,7 +67,7 @@ TENSOR_PROPERTIES: Mapping[str, CheckedBy] = {
     **dict.fromkeys(_GRAPH.split(), "graph"),
 }  # fmt: skip
 OF_ONE_TENSOR = frozenset((*_OWN_GUARD.split(), "grad", "grad_fn", "_version", "_base", "__class__", "data_ptr"))
-"""What no other tensor of the same kind, such as a fake one, tells of it."""
+"""Attributes that a fake tensor of the same kind does not have in common with it."""
 
 
 def version(tensor: torch.Tensor) -> int | object:
@@ -139,11 +139,11 @@ def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
 
 
 class TensorValue(Value):
-    """A tensor: the node that makes it and the fake tensor that stands for it.
+    """A tensor: its node in the graph, and its fake tensor.
 
     One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
-    for an input, whose node, fake tensor and guard are made once something asks for them. A subclass is `cls`, of which
-    the graph knows nothing.
+    for an input, whose node, fake tensor and guard are made at their first use. `cls` is the tensor's class; the
+    graph has plain tensors only.
     """
 
     precedence = 3
@@ -295,8 +295,8 @@ class TensorValue(Value):
         return t.builtin_method(self, name)
 
     def _version_now(self, t: Tracer) -> Value | None:
-        """How often it was written by now: what an input's memory counts, before the call and in it. None where several
-        inputs share the memory, which may count apart."""
+        """Its version counter: the writes to its memory before the call and so far in it. None if several inputs share
+        the memory, since they may have counters of their own."""
         shared = list(t.tape.sharing(self.fake))
         if self.source is None and not any(counts_with(self.fake, fake) for _, _, fake in shared):
             return Constant(self.fake._version)
@@ -691,8 +691,8 @@ _WRITE_A_NUMBER = frozenset("setitem fill_ masked_fill masked_fill_ index_fill i
 def _floats_as_tensors(
     t: Tracer, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]
 ) -> list[Value]:
-    """The floats among the arguments as tensors of the program's inputs, where the operator computes the same with
-    them; else as they are, which holds the program to their values."""
+    """The floats among the arguments as tensors, which are inputs, if the operator computes the same with them; else
+    unchanged, which guards their values."""
     name = getattr(target, "__name__", target)
     tensors = [a for a in args if isinstance(a, TensorValue)]
     if name not in _OF_FLOATS | _WRITE_A_NUMBER or not tensors or any(a.fake.device.type != "cpu" for a in tensors):
@@ -865,7 +865,7 @@ def _keeps_floats(args: list[Value], kwargs: dict[str, Value], result: object) -
 
 
 def _settled(node: fx.Node) -> fx.Node | float:
-    """The node, or the number that its float has to be by now."""
+    """The node, or a number where a symbolic float has been given a value meanwhile."""
     value = info(node).value
     return float(value) if isinstance(value, torch.SymFloat) and value.node.expr.is_number else node
 
@@ -916,7 +916,7 @@ def narrowest(given: Sequence[Value]) -> tuple[int, int] | None:
 
 
 def _within(t: Tracer, value: Value, low: int, high: int) -> Value:
-    """A number that is held to a range; one that is outside of it, to its value."""
+    """A number that a guard keeps in a range; one outside of the range is guarded by its value."""
     if not isinstance(value, SizeValue) or isinstance(value, NumberValue):
         return value
     fits = t.compare(">=", value, Constant(low)).truth(t) and t.compare("<=", value, Constant(high)).truth(t)
@@ -970,7 +970,7 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
 
 
 def _answer(t: Tracer, name: str, args: list[Value], result: object) -> Value:
-    """What a function said of a tensor that is no tensor."""
+    """What a function returned for a tensor, if that is not a tensor."""
     if isinstance(result, (tuple, list)) and not result:
         return t.from_python(result)  # the views of a tensor are as many as its sizes say
     asked = [a for a in args if isinstance(a, TensorValue)]
