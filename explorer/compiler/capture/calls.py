@@ -118,7 +118,7 @@ def call_function(t: Tracer, function: Value, args: list[Value], kwargs: dict[st
 
 
 THREADS_OWN = frozenset("_getframe _getframemodulename _current_frames _current_exceptions exc_info exception".split())
-"""Functions of sys that tell of the frames that call them: while tracing, of the compiler's."""
+"""Functions of sys that read the frames of their callers: while tracing, those would be the compiler's."""
 
 
 def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
@@ -132,7 +132,7 @@ def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
 
 
 def _is_folded(namespace: dict[str, object]) -> bool:
-    """Asked of the globals, since a function of the program may be named after another by functools.wraps."""
+    """Judged by the globals, since functools.wraps gives a function the name and module of another."""
     return is_in(namespace.get("__name__"), FOLDED)
 
 
@@ -146,11 +146,11 @@ def _of_optree(function: Callable[..., object], t: Tracer, args: list[Value], kw
 
 
 _DISPATCH = functools.singledispatch(len).dispatch.__code__
-"""Of what asks a registry of functools.singledispatch, whichever it is."""
+"""The code that looks up an implementation in any registry of functools.singledispatch."""
 
 
 def _dispatched(t: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
-    """Which implementation functools.singledispatch takes for a class; guarded by the classes that have one."""
+    """The implementation that functools.singledispatch selects for a class; guarded by the registered classes."""
     cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__ or (), strict=True))
     registry = cells["registry"].cell_contents
     why = "which implementation is called depends on them"
@@ -159,7 +159,7 @@ def _dispatched(t: Tracer, dispatch: types.FunctionType, args: list[Value]) -> V
 
 
 def fold(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """Call for real, where it is known what every argument is and will be; None where it is not."""
+    """Call the function while tracing, if every argument is known and constant; else None."""
     try:
         plain = [a.lasting(t) for a in args]
         named = {k: v.lasting(t) for k, v in kwargs.items()}
@@ -279,7 +279,7 @@ def _with_function_modes(rule: Rule, module: str, t: Tracer, args: list[Value], 
 
 
 _REPORTED = ("builtins", "_operator", "math", "functools", "itertools", "torch.overrides")
-"""What rules for functions of these modules make nodes of are calls that the function itself makes."""
+"""Rules for functions of these modules record the calls that the function itself makes."""
 
 
 def call_builtin(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -388,7 +388,7 @@ def _asked_with(t: Tracer, value: Value, refuse: Callable[[str], NoReturn]) -> t
 def _descriptor_call(
     t: Tracer, function: Callable[..., object], owner: type, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
-    """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
+    """dict.update(x, ...), object.__setattr__(x, ...): the method written in C, even if a subclass overrides it."""
     first, *rest = args
     if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):
         unsupported(reasons.UNTRACEABLE_CALL, f"{owner.__name__}.{function.__name__}")
@@ -544,7 +544,7 @@ def _torch_builtins() -> frozenset[int]:
 
 
 def _may_give_tensors(function: types.FunctionType) -> bool:
-    """Whether what it is declared to return may hold tensors."""
+    """Whether its declared result may contain tensors."""
     declared = str(function.__annotations__.get("return", "Any"))
     return "Tensor" in declared or "Any" in declared
 

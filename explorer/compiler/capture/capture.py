@@ -84,7 +84,7 @@ def capture(given: CaptureInput) -> ir.Capture:
                     lazy = found
                 except BreakAt as found:
                     if found.why.code == reasons.RAISES and tracer.asked_compiling and attempt.says_compiling:
-                        # run for real, the program would not hear of compiling
+                        # run by Python, the program would not see that it is compiled
                         attempt, known = replace(attempt, says_compiling=False), None
                         continue
                     if tracer.left_class and attempt.may_leave_classes:
@@ -106,7 +106,7 @@ def capture(given: CaptureInput) -> ir.Capture:
 
 @contextmanager
 def preserved_state() -> Iterator[None]:
-    """Put back what tracing switches, and the random generator."""
+    """Restore the settings that tracing changes, and the random generator."""
     with kept(), torch.random.fork_rng(devices=[]):
         yield
 
@@ -139,7 +139,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
 
 
 def _is_forbidden(given: CaptureInput, place: ir.Break) -> bool:
-    """Whether fullgraph=True refuses a break. What continues after one is what led to the program's own error."""
+    """Whether fullgraph=True forbids a break here. A continuation means that the program's own error caused the last."""
     is_continuation = given.frame.history.body is not None
     return given.config.fullgraph and not is_continuation and place.why.code not in reasons.THE_PROGRAMS
 
@@ -230,7 +230,7 @@ def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
 
 
 def _object(source: ir.Source) -> ir.Source:
-    """Where the object is of which a tensor was made."""
+    """The source of the object that a tensor was made from."""
     if isinstance(source, ir.Inside):
         return ir.Attr(source.base, source.part)
     return source.base if isinstance(source, ir.AsTensor) else source

@@ -77,7 +77,7 @@ class CompiledBytecode:
 
 
 def returning(t: Tracer, frame: Frame) -> CompiledBytecode:
-    """For a frame that was evaluated to its end."""
+    """The bytecode of a frame that was evaluated to its end."""
     r = Reconstruction(t)
     _draw(t, r)
     checks = _checks(t, r)
@@ -93,7 +93,7 @@ def returning(t: Tracer, frame: Frame) -> CompiledBytecode:
 
 
 def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
-    """For a frame that ends before the instruction it stands at: that is run as it is, then a continuation."""
+    """The bytecode of a frame with a break: it runs the breaking instruction, then a continuation."""
     code = t.code
     if t.generators.suspended:
         unsupported(reasons.GENERATOR, "one that Python would close at its end")
@@ -138,7 +138,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
             r.body += [build.instruction("LOAD_FAST_AND_CLEAR", name), build.pop_top()]
         r.body += [step for name, steps in held.items() if name in cells for step in steps]
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
-        # Neither locals() nor what keeps the exception alive may differ from eager.
+        # Neither locals() nor the lifetime of the exception may differ from eager.
         stacked += [build.delete_fast(error_in(place)) for place in placed if place in handled]
         r.body += build.at(instruction.span, stacked)
     once = f"{t.name}/once" if comes_back(code, position) else ""
@@ -158,7 +158,7 @@ def _draw(t: Tracer, r: Reconstruction) -> None:
 
 
 def _checks(t: Tracer, r: Reconstruction) -> list[Instruction]:
-    """What the program asserts, asked right after the graph: where it is false, the frame runs again in eager."""
+    """Checks the program's assertions right after the graph: if one is false, the frame runs again in eager."""
     for number, each in enumerate(t.in_graph.assertions):
         if isinstance(each.condition, TensorValue) and version(each.condition.fake) != each.version:
             unsupported(reasons.DATA_DEPENDENT_BRANCH, "what an assertion asks is written after it")
@@ -306,7 +306,7 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
     elif change.kind == "cell":
         base, held = prepared
         if target.root_name:
-            if held is None:  # it may be empty here: what the program stored and deleted was never there
+            if held is None:  # it may be empty here: the program stored and deleted the value while it was traced
                 r.emit("LOAD_CONST", None)
                 r.emit("STORE_DEREF", target.root_name)
                 r.emit("DELETE_DEREF", target.root_name)
@@ -346,7 +346,7 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
 
 
 def forget(owner: object, name: str) -> None:
-    """Delete an attribute, where there is one: the program may have set it before."""
+    """Delete an attribute if it exists: the program may have set it before."""
     try:
         attribute_in_c(type(owner), "__delattr__")(owner, name)
     except AttributeError:
@@ -452,7 +452,7 @@ def _pushed(loads: list[Instruction], arguments: list[Instruction], reads: Mappi
 def _sharing_locals(
     loads: list[Instruction], call: list[Instruction], later: set[str]
 ) -> tuple[list[Instruction], list[Instruction]]:
-    """The same, where temporaries that are read no more give their locals to the following ones."""
+    """The same, with the locals of temporaries that are not read again reused by later ones."""
     steps = [*loads, *call]
     last = {step.arg: place for place, step in enumerate(steps) if step.op == "LOAD_FAST"}
     now: dict[str, str] = {}
@@ -469,7 +469,7 @@ def _sharing_locals(
 
 
 def _only_switches(graph: fx.Graph) -> bool:
-    """Whether a graph does nothing but switch settings, in vain: it ends with those that it began with."""
+    """Whether a graph only changes settings, and ends with those that it began with."""
     return all(node.op == "placeholder" or node.target in _SWITCHES for node in graph.nodes)
 
 
@@ -538,8 +538,8 @@ def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruc
 def eagerly(
     function: Callable[..., object], error: BaseException, before: object, after: object, *arguments: object
 ) -> Any:
-    """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
-    has written inputs that cannot be put back, and where it comes from the program's hooks of saved tensors."""
+    """The result of a frame that runs eagerly because its graph raised `error`. Raises the error if the graph has
+    written inputs that cannot be restored, or if a saved-tensors hook of the program raised it."""
     shown = error.__cause__ if isinstance(error, Refuted) and error.__cause__ else error
     if not isinstance(error, Exception) or hook.saved_tensors_hooked() and _passed_others(error):
         raise shown
@@ -554,7 +554,7 @@ def eagerly(
 
 
 def _passed_others(error: Exception) -> bool:
-    """Whether it passed, below the frame that called the graph, code that is not this package's: a hook's."""
+    """Whether it was raised by a hook: below the frame that called the graph is code of another package."""
     below = traceback.extract_tb(error.__traceback__)[1:]
     return not all(each.filename.startswith((OWN_FILES, "<")) for each in below)
 
@@ -581,11 +581,11 @@ def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:
 
 
 skip_frames(run_continuations)
-skip_frames(eagerly)  # nor by us: only what it calls is to be looked at
+skip_frames(eagerly)  # nor by us: only the functions that it calls are captured
 
 
 def link(given: Linking) -> GuardedCode:
-    """The code to run while the guards hold. A capture without compiled bytecode links to the frame as it is."""
+    """The code to run while the guards hold. Without compiled bytecode it is the frame's own code."""
     capture = given.capture
     assert capture.frame is not None
     if capture.fallback is not None:
@@ -631,7 +631,7 @@ def placed(code: Code) -> Code:
 
 
 def fill(code: Code, filling: dict[str, object]) -> Code:
-    """`code` with each placeholder replaced by what `filling` has for it. Raises KeyError for a name that it lacks."""
+    """`code` with each placeholder replaced by its entry in `filling`. Raises KeyError for a name without one."""
     made = tuple(
         replace(i, arg=filling[i.arg.name]) if i.op == "LOAD_CONST" and isinstance(i.arg, Placeholder) else i
         for i in code.instructions

@@ -142,10 +142,10 @@ _NEVER = (OWN_FILES, "<explorer", "<frozen", "<string>", "<__array_function__", 
 
 
 MOST_RULES = 8
-"""Sets of own rules whose compiled code one function keeps; the oldest goes first."""
+"""The number of sets of user rules for which one function keeps compiled code; the oldest is dropped first."""
 
 ONE_AT_A_TIME = threading.RLock()
-"""Tracing switches what all threads share, such as the random generator: one frame is compiled at a time."""
+"""Tracing changes state that threads share, such as the random generator: one frame is compiled at a time."""
 
 
 @dataclass(eq=False)
@@ -166,7 +166,7 @@ class _Known:
     family: _Family
     made: list[GuardedCode] = field(default_factory=list)
     left_alone: bool = False
-    """Whether it was called with nothing that touches a tensor."""
+    """Whether a call of it used no tensor."""
 
 
 @contextmanager
@@ -210,10 +210,10 @@ class Engine:
         weakref.finalize(self, _discard, self._managers)
         self._under: dict[Rules, Engine] = {}
         self._codes: dict[int, _Known] = {}
-        """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
+        """By id: code objects of equal functions are equal, and those with some constants cannot be hashed."""
 
     def under(self, rules: Rules) -> Engine:
-        """This engine with a person's own rules in force, or the one beside it that has entries of its own for them."""
+        """This engine, or, if user rules are in force, an engine for these rules with cache entries of its own."""
         rules = rules.over(self.config.rules)
         if rules == self.config.rules:
             return self
@@ -299,7 +299,7 @@ class Engine:
         return _Known(code, len(self._codes), FrameHistory(), _Family())
 
     def _sizes_seen_at(self, made: Continued) -> Mapping[str, tuple[int | float | None, ...] | None]:
-        """Of the other side of the branch that a continuation follows: both are given the same locals."""
+        """The sizes that the continuation of the other side of the branch has met: both get the same locals."""
         others = (known.history for known in self._codes.values() if known.history.continues == made.compile)
         return next((history.sizes for history in others), {})
 
@@ -369,11 +369,11 @@ class Engine:
 
 
 WATCHING = ("pydevd", "coverage")
-"""Modules whose folders hold what runs, line by line, beside a program that is debugged or measured."""
+"""Modules of debuggers and coverage tools, whose code runs on each line of a program."""
 
 
 def watching() -> tuple[str, ...]:
-    """How the names of the files begin whose functions run in the midst of a program without being called by it."""
+    """Prefixes of files whose functions run within a program without being called by it."""
     files = (getattr(sys.modules.get(name), "__file__", None) for name in WATCHING)
     return tuple(os.path.dirname(file) + os.sep for file in files if file)
 
@@ -502,7 +502,7 @@ OptimizedModule.__call__._torchdynamo_disable = True  # type: ignore[attr-define
 
 
 def _same(module: torch.nn.Module) -> torch.nn.Module:
-    """Unpickling gives the original: what compiled it does not travel."""
+    """Unpickling gives the original module, not a compiled one."""
     return module
 
 
@@ -534,7 +534,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _is_torchs(value: object) -> bool:
-    kind = type(value)  # what an object says of its class is the program's, and a proxy's object may be gone
+    kind = type(value)  # `__class__` may be code of the program, and a proxy's object may have been freed
     if issubclass(kind, types.ModuleType):
         return str(vars(value).get("__name__")).partition(".")[0] == "torch"
     if issubclass(kind, (torch.Tensor, torch.nn.Module)):
@@ -592,4 +592,4 @@ _CONTAINERS: Mapping[type, Callable[[Any], Iterable[Any]]] = {
     collections.defaultdict: dict.values, list: list.__iter__, tuple: tuple.__iter__, set: set.__iter__,
     frozenset: frozenset.__iter__,
 }  # fmt: skip
-"""What objects hold, by the nearest class of theirs that is written in C."""
+"""How to list an object's contents, by its nearest base class that is written in C."""

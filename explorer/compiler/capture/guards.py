@@ -58,7 +58,7 @@ MOST = 100
 """Characters of a value that a message shows."""
 
 UNSET = object()
-"""What a context variable without a value is asked for."""
+"""The default to read a context variable without a value."""
 
 
 class Installed(Condition):
@@ -168,7 +168,7 @@ class IsObject(Installed):
 
 @dataclass(frozen=True)
 class CodeIs(Installed):
-    """It is a function of this code object, as each function is that one line makes."""
+    """It is a function with this code object, which all functions made by one `def` share."""
 
     code: types.CodeType
     kind: ClassVar[str] = "code"
