@@ -139,7 +139,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
 
 
 def _is_forbidden(given: CaptureInput, place: ir.Break) -> bool:
-    """Whether fullgraph=True forbids a break here. A continuation means that the program's own error caused the last."""
+    """Whether fullgraph=True forbids a break here. A continuation means that the program's own error caused one."""
     is_continuation = given.frame.history.body is not None
     return given.config.fullgraph and not is_continuation and place.why.code not in reasons.THE_PROGRAMS
 
