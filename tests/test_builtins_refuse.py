@@ -13,6 +13,8 @@ import pytest
 import torch
 
 import explorer
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 
 CALLS: dict[str, Callable[[], Any]] = {
     "join of no iterable": lambda: "x".join(1),  # type: ignore[arg-type]
@@ -64,7 +66,7 @@ CONTAINERS = {
     "deque": collections.deque([1, 2]), "namedtuple": collections.namedtuple("Pair", "a b")(1, 2),  # noqa: PYI024
     "Tensor": torch.ones(3), "class": int,
 }  # fmt: skip
-KEYS = '0 "a" slice(None,None,2) slice(0,1) None 1.5 (0,1) ... True x [0] -5 10'.split()
+KEYS = '0 "a" slice(None,None,2) slice(0,1) None 1.5 (0,1) ... True x [0] -5 10 10**20 -10**20'.split()
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -77,3 +79,23 @@ def test_items(container: str) -> None:
     exec("\n".join([*lines, " return str(seen)"]), space)
     given = CONTAINERS[container], torch.tensor(1)
     assert explorer.compile(space["fn"])(*copy.deepcopy(given)) == space["fn"](*copy.deepcopy(given))
+
+
+HUGE = """list(range(n)); len(range(n)); next(iter(range(n))); next(reversed(range(n))); tuple(range(n - 2, n)); [1] * n
+[a for a, _ in zip(range(n), "ab")]; dict(zip(range(n), "ab")); list(itertools.islice(range(n), 3)); list("ab").pop(n)
+(1,) * n; "a" * n; x.shape * n; [0].insert(n, 2); [0].index(1, -n); itertools.repeat(1, n); collections.deque("ab", n)
+collections.deque("ab").rotate(n); [].pop(n); collections.deque("ab").insert(n, 1); list(enumerate("ab", n)); [1] * -n
+collections.deque("ab", -1); collections.deque("ab", 1.5); (1,) * (n // 10**9);[1, 2][:n]; x.shape[n]; n in range(n)
+"""
+
+
+@pytest.mark.parametrize("expression", HUGE.replace("\n", ";").strip("; ").split(";"))
+def test_a_number_that_c_does_not_take(expression: str) -> None:
+    """What iterates a range that is longer than len() tells is the program's; so is the error of a number beyond C."""
+    bugs = TOTALS[CompilerBug.TOTAL]
+    source = (
+        f"def fn(x, n):\n y = x + 1\n try: return y, {expression.strip()}\n except Exception as error: return error"
+    )
+    exec(source, space := {"itertools": itertools, "collections": collections})
+    one, other = (str(fn(torch.ones(2), 10**20)) for fn in (space["fn"], explorer.compile(space["fn"])))
+    assert (one, bugs) == (other, TOTALS[CompilerBug.TOTAL])

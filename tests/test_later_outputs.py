@@ -27,6 +27,12 @@ def infinite(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     return h, (h * w).sum() + x.sum()
 
 
+def writes_first(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    with torch.no_grad():
+        w.mul_(2)
+    return x.sin(), w.exp(), x * w
+
+
 PROGRAMS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
     "one": lambda x, w: (h := x.exp(), (h * w).sum()),
     "two before": lambda x, w: (a := x.sin(), b := a * w + x, (b * a).tanh()),
@@ -41,6 +47,7 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
     "in between written": lambda x, w: (h := (x * w).mul_(2).add_(1), h.pow(2).sum()),
     "a view of a view": lambda x, w: ((v := (x * w).view(3, 2))[0], v, v[0].exp().sum() + v.sum()),
     "an infinite derivative": infinite,
+    "an input written": writes_first,
     "random": lambda x, w: (h := torch.dropout(x * w, 0.5, True), (torch.dropout(h, 0.5, True) * x).sum()),
 }
 
@@ -118,16 +125,30 @@ def written(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
     return gradients(y)
 
 
+class Stops(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, *gradients: Tensor) -> None:
+        return None
+
+
+def no_gradient(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
+    Stops.apply(outputs[-1]).sum().backward()  # type: ignore[no-untyped-call]
+    return gradients(*inputs)
+
+
 LOOKS = (
     retained, only_the_first, hooked, hooked_and_gone, hook_removed, asked_for, twice, second_derivative, unobserved,
-    written,
+    written, no_gradient,
 )  # fmt: skip
 
 
 def outcome(run: Callable[..., Any], look: Callable[..., Any]) -> Any:
     torch.manual_seed(0)
-    inputs = [torch.linspace(0.1, 1.4, 6).view(2, 3).requires_grad_(), torch.linspace(2, -1, 6).view(2, 3)]
-    inputs[1].requires_grad_()
+    inputs = [torch.linspace(*ends, 6).view(2, 3).clone().requires_grad_() for ends in ((0.1, 1.4), (2, -1))]
     try:
         return look([*run(*inputs)], inputs)
     except RuntimeError as error:

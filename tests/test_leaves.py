@@ -227,3 +227,32 @@ def test_what_a_call_leaves_in_objects_is_compared(wrong: str) -> None:
     else:
         assert accuracy.first_mismatch
     assert counter.count == 1 and len(SEEN) == 1
+
+
+OF_AN_INPUT = {
+    "w.mul_(2)": True, "w += x": True, "torch.mul(x, 2, out=w)": False, "F.relu(w, inplace=True)": True,
+    "w[0] = 5": True, "torch._foreach_mul_([w], 2)": False, "w = nn.Parameter(w).mul_(2)": False, "w.t_()": False,
+    "w = w.detach().requires_grad_().mul_(2)": False, "w = w.detach()[:1].requires_grad_().add_(1)": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("write", OF_AN_INPUT)
+def test_an_input_that_is_written_without_grad_is_no_leaf_made_inside(write: str, size: int) -> None:
+    """What computes from it is compiled, and its gradient is the input's; a leaf in its memory is one made inside."""
+    source = f"def program(x, w):\n    with torch.no_grad():\n        {write}\n    return w * x, (w * w).sum()"
+    exec(source, space := {"torch": torch, "F": torch.nn.functional, "nn": torch.nn})
+    found = []
+    for function in (
+        space["program"],
+        (whole := explorer.explore(space["program"])),
+        explorer.compile(space["program"]),
+    ):
+        x, w = torch.linspace(-1, 2, size), torch.linspace(-2, 1, size * size).view(size, size).clone().requires_grad_()
+        if function is whole:
+            assert not OF_AN_INPUT[write] or "eagerly" not in str(function(x, w)).splitlines()[1]
+            continue
+        outputs = function(x, w)
+        (outputs[0].sum() + outputs[1]).backward()
+        found.append((*outputs, w, w.grad))
+    torch.testing.assert_close(*found)

@@ -309,7 +309,7 @@ class Backward:
             wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
         if not came:
             ctx.spent |= 0 if torch._C._autograd._get_current_graph_task_keep_graph() else done
-            return (None,) * len(wanted)
+            return (None,) * len(ctx.needs_input_grad)
         saved, stale = self._saved(ctx, came)
         seen = [(tensor, expected) for each, expected, s in ctx.seen if s & came and (tensor := each()) is not None]
         if any(version(tensor) != expected for tensor, expected in seen):

@@ -30,7 +30,7 @@ from explorer.compiler.autograd.tape import JointTape, has_memory, is_plain, not
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
-from explorer.ir.graph import Graph, NodeInfo, info, is_in_place, is_refused, needed_by, storage_of
+from explorer.ir.graph import Graph, NodeInfo, aten_operator, info, is_in_place, is_refused, needed_by, storage_of
 from explorer.ir.settings import ENTER_INFERENCE_MODE, kept
 
 aten = torch.ops.aten
@@ -116,10 +116,24 @@ def in_memory(node: fx.Node) -> list[Tensor]:
 
 
 def new_leaves(captured: Graph) -> dict[int, Tensor]:
-    """The leaves made inside, by id."""
-    made = (node for node in captured.graph.nodes if node.op not in ("placeholder", "get_attr", "output"))
-    values = [value for node in made for value in in_memory(node)]
-    return {id(value): value for value in values if value.requires_grad and value.is_leaf}
+    """The leaves made inside, by id. What only calls that write yield, in memory of a leaf, is an input."""
+    leaves = {
+        node: [value for value in in_memory(node) if value.requires_grad and value.is_leaf]
+        for node in captured.graph.nodes if node.op not in ("get_attr", "output")
+    }  # fmt: skip
+    inputs = {storage_of(value) for node in captured.inputs for value in leaves.pop(node)}
+    return {
+        id(value): value for node, found in leaves.items() for value in found
+        if not aliases.writes(node) or turns(node) or storage_of(value) not in inputs
+    }  # fmt: skip
+
+
+def turns(node: fx.Node) -> bool:
+    """Whether a captured call changes the shape or strides of its argument, as torch's tag of an operator says."""
+    operator = aten_operator(getattr(node.target, "__name__", str(node.target)))
+    return operator is not None and any(
+        torch.Tag.inplace_view in getattr(operator, each).tags for each in operator.overloads()
+    )
 
 
 def reaches(values: list[object], leaves: Mapping[int, Tensor]) -> bool:

@@ -214,8 +214,8 @@ table({
         iterators.ZipIterator([t.iterate(items) for items in many], strict.truth(t)),
     inspect.getattr_static(itertools.chain, "from_iterable"): lambda t, cls, many:
         iterators.ChainIterator(t.iterate(many)),
-    itertools.repeat: lambda t, object, times=None:
-        iterators.RepeatIterator(object, times.as_index(t) if times is not None else None),
+    itertools.repeat: lambda t, object, times=None: iterators.RepeatIterator(
+        object, None if times is None else t.python(itertools.repeat, None, times.as_index(t)).__length_hint__()),
     list: lambda t, items=None: ListValue(items.unpack(t) if items is not None else []),
     torch.Size: lambda t, items=None: TupleValue(items.unpack(t) if items is not None else [], torch.Size),
     set: lambda t, items=None: SetValue.of(items.unpack(t) if items is not None else []),

@@ -87,15 +87,17 @@ class SequenceIterator(IteratorValue):
         return type(iter(range(0))) if isinstance(self.base, SequenceValue) else type(iter(self.base.constant()))
 
     @property
-    def _size(self) -> int:
-        return len(self.base.items) if isinstance(self.base, SequenceValue) else len(self.base.constant())
+    def _ended(self) -> bool:
+        """No comparison with a length: that of a range may be more than len() tells."""
+        items = self.base.items if isinstance(self.base, SequenceValue) else self.base.constant()
+        return not items[self.index : self.index + 1]
 
     def step(self, t: Tracer) -> Value | None:
         if self.done:
             return None
         if self.source is not None:
             t.effects.advance(self)
-        if self.index >= self._size:
+        if self._ended:
             self.done = True
             return None
         position, self.index = self.index, self.index + 1
@@ -126,7 +128,8 @@ class SequenceIterator(IteratorValue):
 
     def move(self, r: Reconstructor, load: Callable[[], None]) -> None:
         """Put the iterator that `load` pushes where this one is."""
-        r.discard_method(load, "__setstate__", [Constant(max(self.index, self._size) if self.done else self.index)])
+        grown = len(self.base.items) if self.done and isinstance(self.base, SequenceValue) else 0
+        r.discard_method(load, "__setstate__", [Constant(max(self.index, grown))])
         if self.done:
             r.discard_call(next, load, [Constant(None)])
 

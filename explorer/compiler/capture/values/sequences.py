@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -134,7 +135,7 @@ class SequenceValue(ObjectValue):
             return self.like(chosen)
         index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
-            t.raise_(IndexError, f"{self.builtin.__name__} index out of range")
+            t.python(operator.getitem, self.builtin(), index)  # raises
         return self.at(t, index)
 
     def slice_of(self, t: Tracer, key: Value) -> slice | None:
@@ -157,13 +158,20 @@ class SequenceValue(ObjectValue):
             t.raise_(TypeError, f"{self.builtin.__name__} indices must be integers or slices, not {name}")
         return key.as_index(t)
 
+    def times(self, t: Tracer, count: Value) -> list[Value]:
+        """The items of a product."""
+        number = count.as_index(t)
+        t.python(operator.mul, (), number)  # raises where C takes no such number
+        t.check_length(len(self.items) * number)
+        return list(self.items) * number
+
     def like(self, items: list[Value]) -> Value:
         raise NotImplementedError
 
     def operation(self, t: Tracer, name: str, right: Value) -> Value:
         """+, * and the comparisons of lists and tuples."""
         if name in ("__mul__", "__rmul__"):
-            return self.like(list(self.items) * right.as_index(t))
+            return self.like(self.times(t, right))
         kinds = (list, tuple, collections.deque)
         alike = any(issubclass(self.cls, kind) and issubclass(right.python_type(), kind) for kind in kinds)
         if not isinstance(right, SequenceValue) or not alike:
@@ -334,8 +342,7 @@ class ListValue(SequenceValue):
             return
         index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
-            assigned = "" if self.builtin is collections.deque else " assignment"
-            t.raise_(IndexError, f"{self.builtin.__name__}{assigned} index out of range")
+            t.python(operator.setitem, self.builtin(), index, None)  # raises
         if value is None:
             self.turns += 1
             del self.items[index]
@@ -383,8 +390,7 @@ class ListValue(SequenceValue):
 def _pop(self: ListValue, t: Tracer, index: Value | None = None) -> Value:
     at = index.as_index(t) if index is not None else -1
     if not -len(self.items) <= at < len(self.items):
-        kind = "an empty deque" if issubclass(self.cls, collections.deque) else "empty list"
-        t.raise_(IndexError, f"pop from {kind}" if not self.items else "pop index out of range")
+        t.python(self.builtin(self.items).pop, *([at] if index is not None else []))  # raises
     found = self.at(t, at)
     del self.items[at]
     return found
@@ -419,26 +425,26 @@ def _extendleft(self: ListValue, t: Tracer, items: Value) -> None:
 
 
 def _imul(self: ListValue, t: Tracer, count: Value) -> Value:
-    self.items[:] = self.items * count.as_index(t)
+    self.items[:] = self.times(t, count)
     return self
 
 
 def _rotate(self: ListValue, t: Tracer, n: Value | None = None) -> None:
     turned = collections.deque(self.items)
-    turned.rotate(n.as_index(t) if n is not None else 1)
+    t.python(turned.rotate, n.as_index(t) if n is not None else 1)
     self.items[:] = turned
 
 
 def _list_init(self: ListValue, t: Tracer, items: Value | None = None, maxlen: Value | None = None) -> None:
     self.items[:] = items.unpack(t) if items is not None else []
     if maxlen is not None:
-        self.maxlen = maxlen.known(t)
+        self.maxlen = t.python(collections.deque, (), maxlen.known(t)).maxlen
 
 
 _LIST_CHANGES: dict[str, Callable[..., Value | None]] = {
     "append": lambda self, t, item: self.items.append(item),
     "appendleft": lambda self, t, item: self.items.insert(0, item),
-    "insert": lambda self, t, index, item: self.items.insert(index.as_index(t), item),
+    "insert": lambda self, t, index, item: t.python(self.items.insert, index.as_index(t), item),
     "extend": lambda self, t, items: self.items.extend(items.unpack(t)),
     "clear": lambda self, t: self.items.clear(),
     "reverse": lambda self, t: self.items.reverse(),
