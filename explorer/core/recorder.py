@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -248,11 +248,6 @@ def room(kind: str, cap: int) -> EventRoom | None:
     return None if current is None else current.room(kind, cap)
 
 
-def tally(names: Iterable[str]) -> None:
-    """Count each name once more in the totals of this process."""
-    TOTALS.update(names)
-
-
 def total(name: str) -> int:
     return TOTALS[name]
 
@@ -261,7 +256,7 @@ def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     """Record `event(*args, **kwargs)`, an attempt that leaves no trace in a result; one lookup when nobody records.
     An event with a `TOTAL` counts in the totals of this process under that name, recorded or not."""
     if named := getattr(event, "TOTAL", ""):
-        tally((named,))
+        TOTALS.update((named,))
     current = recorder()
     if current is not None:
         current.event(event(*args, **kwargs))

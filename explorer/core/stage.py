@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from explorer.core.recorder import recorder, tally
+from explorer.core.recorder import TOTALS, recorder
 from explorer.core.text import Text
 
 A = TypeVar("A")
@@ -44,7 +44,7 @@ class Stage(Generic[A, B]):
         else:
             with recording.stage(self.name) as run:
                 made = run.artifact = self._made(value)
-        tally(self.totals(value, made))
+        TOTALS.update(self.totals(value, made))
         return made
 
     def _made(self, value: A) -> B:

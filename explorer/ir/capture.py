@@ -218,8 +218,7 @@ def item_of(base: Any, key: object) -> object:
     return base[key]
 
 
-def own_attribute(value: object, name: str) -> object:
-    return object.__getattribute__(value, name)
+own_attribute = object.__getattribute__
 
 
 def read(source: Source, locals: Mapping[str, object], globals: Mapping[str, object]) -> Any:

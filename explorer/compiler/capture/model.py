@@ -11,11 +11,10 @@ import types
 from collections.abc import Callable
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.arrays import ArrayValue
 from explorer.compiler.capture.values.base import NotConstant, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant, SizeValue
-from explorer.compiler.capture.values.iterators import IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks, look_up, takes, type_error
 from explorer.compiler.capture.values.sequences import SliceValue
 from explorer.compiler.capture.values.tensor import TensorValue
@@ -42,9 +41,6 @@ COMPARE = {
 }
 UNARY = {sign: (_function(name), name) for sign, name in {"-": "__neg__", "+": "__pos__", "~": "__invert__"}.items()}
 _COMPARISONS = frozenset(name for _, name, _ in COMPARE.values())
-
-_IDENTICAL = (TensorValue, ArrayValue, SizeValue, IteratorValue)
-"""Values of which each object of the program has one."""
 
 
 def unary(t: Tracer, symbol: str, value: Value) -> Value:
@@ -149,21 +145,12 @@ def is_same(t: Tracer, left: Value, right: Value) -> bool:
     left.compared = right.compared = True
     if id(left) in t.in_graph.unshared and id(right) in t.in_graph.unshared:
         unsupported(reasons.OPERATION, "whether min() or max() of tensors gave this one")
-    if isinstance(left, _IDENTICAL) or isinstance(right, _IDENTICAL):
-        return False
-    if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
-        if isinstance(left, ObjectValue) and isinstance(right, ObjectValue):
-            return left.given is not MISSING and left.given is right.given
-        return False
-    try:
-        return left.real() is right.real()
-    except NotConstant:
-        return False
+    return left.identity() is right.identity()
 
 
 def get_item(t: Tracer, base: Value, key: Value) -> Value:
     if base.overrides(t, "__getitem__"):
-        return base.special(t, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(t, key)
+        return base.special(t, "__getitem__", [key]) if not isinstance(base, ModuleValue) else base.get_item(t, key)
     if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
         key = Constant(key.as_index(t))
     if isinstance(base, Constant):

@@ -369,9 +369,10 @@ class Tape:
 
     def _call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         function = target if kind == "call_function" else _method(target)
+        name = getattr(target, "__name__", str(target))
         given = checks.tensors_in((*args, *kwargs.values()))
         if problem := checks.lacks_dimensions(target, given):
-            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {problem}")
+            unsupported(reasons.OP_RAISED, f"{name}: {problem}")
         of_levels = map(innermost, given)
         tensors = [x for x in of_levels if isinstance(x, fake_tensor.FakeTensor) and x.layout is torch.strided]
         before = [version(each) for each in tensors]
@@ -379,56 +380,15 @@ class Tape:
             (each, each.shape, each.layout is torch.strided and checks.may_fold(each, self._hint))
             for each in checks.tensors_in(kwargs.get("out"))
         ]
-        laid_out = [(each, each.shape, each.stride()) for each, _, _ in outs if each.layout is torch.strided]
         inside = checks.Operators()
-        try:
-            with self.mode, self._dispatcher(), _quiet(), inside if hasattr(target, "applies") else nullcontext():
-                made = function(*args, **kwargs)
-                result = as_of_real(getattr(target, "__name__", target), made)
-                for each, size, stride in laid_out:  # the rule of sort() turns one that is large enough
-                    if each.shape == size and each.stride() != stride:
-                        with torch.no_grad(), preserved_version(each):
-                            each.as_strided_(size, stride)
-        except fake_tensor.DataDependentOutputException as error:
-            unsupported(reasons.ITEM, str(error.func))
-        except symbolic_shapes.GuardOnDataDependentSymNode as error:
-            unsupported(reasons.DYNAMIC_OUTPUT, first_line(error) or str(target))
-        except fake_tensor.DynamicOutputShapeException as error:
-            unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
-        except fake_tensor.UnsupportedOperatorException as error:
-            unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
-        except (
-            ArithmeticError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-            LookupError,
-            AssertionError,
-            NotImplementedError,
-            AttributeError,
-        ) as error:
-            places = checks.written_places(target)
-            meant = (each for place in places for each in checks.tensors_in(args[place : place + 1]))
-            if any(each._is_view() for each in meant):
-                self.whole = "a view is written that may not be"  # a graph returns something else in its place
-            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
-        finally:
-            self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
+        result = self._computed(target, function, args, kwargs, inside if hasattr(target, "applies") else nullcontext())
         if any(version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
-            unsupported(reasons.AUTOGRAD_CALL, f"{getattr(target, '__name__', target)} of a tensor that has a new hook")
+            unsupported(reasons.AUTOGRAD_CALL, f"{name} of a tensor that has a new hook")
         changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
         if written := checks.written_by(target, args, kwargs, changed):
             if not changed and not torch.is_inference_mode_enabled():
                 torch.autograd.graph.increment_version(written)
-            with self.mode:
-                roots = [given for each in written for _, _, given in self.sharing(each)]
-                overlapping = checks.overlaps(target, args, written, tensors, roots, self._hint)
-                if overlapping:
-                    known = (info(node).value for node in self.graph.nodes)
-                    overlapping = not checks.fills(target, args, known, self._hint)
-            self.note_shape_guards("whether elements that are written share memory depends on it")
-            if overlapping:
-                unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
+            self._check_overlaps(target, args, written, tensors)
         if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             self.check_outs(function, args, kwargs, outs)
         is_plain = torch._C._functorch.peek_interpreter_stack() is None
@@ -443,13 +403,62 @@ class Tape:
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
-            unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
+            unsupported(reasons.DYNAMIC_OUTPUT, f"{name} yields {unknown}")
         for each, given_args, given_kwargs, made in (*inside.calls, (target, args, kwargs, result)):
             if refused := checks.refused(each, given_args, given_kwargs, made, self._hint):
                 if changed:
                     self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
                 unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")
         return result
+
+    def _computed(self, target: Any, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inside: Any) -> Any:
+        """What the call yields under fake tensors, within `inside`. What it raises is the reason of a break."""
+        name = getattr(target, "__name__", str(target))
+        outs = (each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided)
+        laid_out = [(each, each.shape, each.stride()) for each in outs]
+        try:
+            with self.mode, self._dispatcher(), _quiet(), inside:
+                made = function(*args, **kwargs)
+                result = as_of_real(name, made)
+                for each, size, stride in laid_out:  # the rule of sort() turns one that is large enough
+                    if each.shape == size and each.stride() != stride:
+                        with torch.no_grad(), preserved_version(each):
+                            each.as_strided_(size, stride)
+                return result
+        except fake_tensor.DataDependentOutputException as error:
+            unsupported(reasons.ITEM, str(error.func))
+        except symbolic_shapes.GuardOnDataDependentSymNode as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, first_line(error) or str(target))
+        except fake_tensor.DynamicOutputShapeException as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
+        except fake_tensor.UnsupportedOperatorException as error:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
+        except _OF_OPERATORS as error:
+            places = checks.written_places(target)
+            meant = (each for place in places for each in checks.tensors_in(args[place : place + 1]))
+            if any(each._is_view() for each in meant):
+                self.whole = "a view is written that may not be"  # a graph returns something else in its place
+            unsupported(reasons.OP_RAISED, f"{name}: {first_line(error)}")
+        finally:
+            self.note_shape_guards(f"which way {name} computes depends on it")
+
+    def _check_overlaps(
+        self,
+        target: Any,
+        args: Sequence[Any],
+        written: Sequence[fake_tensor.FakeTensor],
+        tensors: Sequence[fake_tensor.FakeTensor],
+    ) -> None:
+        """Refuse a call where elements that it writes share memory."""
+        with self.mode:
+            roots = [given for each in written for _, _, given in self.sharing(each)]
+            overlapping = checks.overlaps(target, args, written, tensors, roots, self._hint)
+            if overlapping:
+                known = (info(node).value for node in self.graph.nodes)
+                overlapping = not checks.fills(target, args, known, self._hint)
+        self.note_shape_guards("whether elements that are written share memory depends on it")
+        if overlapping:
+            unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
 
     def check_outs(
         self, function: Any, args: Sequence[object], kwargs: Mapping[str, object],
@@ -754,6 +763,10 @@ def _method(name: str) -> Callable[..., Any]:
         return getattr(self, name)(*args, **kwargs)
 
     return call
+
+
+_OF_OPERATORS = (ArithmeticError, RuntimeError, TypeError, ValueError, LookupError, AssertionError, AttributeError)
+"""What operators raise for arguments that they do not take."""
 
 
 def first_line(error: BaseException) -> str:

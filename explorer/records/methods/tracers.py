@@ -89,7 +89,7 @@ def _trace(example: Example) -> Runnable:
     made = torch.jit.trace(bound, tuple(tensors(example.args, example.kwargs)), check_trace=False)
     found = _captured(made)
     assert isinstance(found.saving, Saving)
-    saving = replace(found.saving, read=lambda path: _of_tensors(_loaded(str(path))))
+    saving = replace(found.saving, read=lambda path: _of_tensors(torch.jit.load(str(path))))
     return replace(found, call=_of_tensors(made), saving=saving)
 
 
@@ -105,7 +105,10 @@ def _captured(made: Any) -> Runnable:
     graph = made.inlined_graph
     kinds = {node.kind() for node in _nodes(graph)}
     saving = Saving(
-        lambda path: torch.jit.save(made, str(path)), lambda path: _loaded(str(path)), ".pt", "libtorch, without Python"
+        lambda path: torch.jit.save(made, str(path)),
+        lambda path: torch.jit.load(str(path)),
+        ".pt",
+        "libtorch, without Python",
     )
     return Runnable(
         made,
@@ -120,10 +123,6 @@ def _printed_place(line: str) -> str:
     """The place that the graph's printed lines end with: "# FILE:LINE:COLUMN"."""
     found = re.fullmatch(r"(.+):(\d+):\d+", line.rpartition(" # ")[2])
     return f"{found[1]}:{found[2]}" if found and is_program(found[1]) else ""
-
-
-def _loaded(path: str) -> Callable[..., Any]:
-    return torch.jit.load(path)  # type: ignore[no-any-return]
 
 
 def _nodes(block: Any) -> Any:

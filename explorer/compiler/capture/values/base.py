@@ -138,6 +138,13 @@ class Value:
         except NotConstant:
             return self.known(t)
 
+    def identity(self) -> object:
+        """What `is` compares: the object behind the value, or the value where each object of the program has one."""
+        try:
+            return self.real()
+        except NotConstant:
+            return self
+
     def lasting(self, t: Tracer) -> Any:
         """The object that nothing can change without a guard that notices. Raises NotConstant where there is none."""
         return self.real()

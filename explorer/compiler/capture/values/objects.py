@@ -168,6 +168,9 @@ class ObjectValue(Value):
     def python_type(self) -> type:
         return self.cls
 
+    def identity(self) -> object:
+        return self if self.given is MISSING else self.given
+
     def real(self) -> Any:
         if self.given is MISSING or self.overlay:
             raise NotConstant(self)
