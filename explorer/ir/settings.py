@@ -80,6 +80,10 @@ def set_deterministic(mode: bool, warn_only: bool) -> None:
     torch.use_deterministic_algorithms(mode, warn_only=warn_only)
 
 
+def set_anomaly(enabled: bool, check_nan: bool) -> None:
+    torch.set_anomaly_enabled(enabled, check_nan)
+
+
 def generators(of_gpu: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The states of torch's random generators: the CPU's, and the current GPU's where that is wanted."""
     return torch.get_rng_state(), torch.cuda.get_rng_state() if of_gpu else None
@@ -120,7 +124,7 @@ SETTINGS: Mapping[str, Setting] = {
     "autocast": Setting(torch.set_autocast_enabled, (torch.is_autocast_enabled,), _DEVICES, guarded=True),
     "autocast dtype": Setting(torch.set_autocast_dtype, (torch.get_autocast_dtype,), _DEVICES, guarded=True),
     "autocast cache": Setting(torch.set_autocast_cache_enabled, (torch.is_autocast_cache_enabled,), guarded=True),
-    "anomaly": Setting(torch.set_anomaly_enabled, (torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)),
+    "anomaly": Setting(set_anomaly, (torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)),
     "saved tensors hooks": Setting(
         set_saved_tensors_hooks, (saved_hooks._saved_tensors_hooks_get_disabled_error_message,)
     ),

@@ -248,39 +248,16 @@ class TensorValue(Value):
         is_plain = self.cls in PLAIN and not t.torch_state.modes
         if not is_plain and (found := self._of_class(t, name)) is not None:
             return found
-        if name == "shape":
-            return self.method(t, "size", [], {})
-        if name == "nbytes":
-            return t.binary("*", self.method(t, "numel", [], {}), Constant(self.fake.itemsize))
+        if name in _ATTRIBUTES and (found := _ATTRIBUTES[name](self, t)) is not None:
+            return found
         held = TENSOR_PROPERTIES.get(name)
         if held == "graph":
             return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
         if held is not None and not callable(found := self._attribute(name)):
             return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
-        if name == "grad":
-            return self._grad(t)
-        if name == "_version" and self.fake.is_inference():
-            t.raise_(RuntimeError, "Inference tensors do not track version counter.")
-        if name == "_version" and (found := self._version_now(t)) is not None:
-            return found
-        if name == "__class__":
-            return t.from_python(self.python_type())
         if self.given is not None and name in vars(self.given):
             assert self.source is not None
             return t.wrap(Attr(self.source, name), vars(self.given)[name])
-        if name == "grad_fn":
-            is_made = self.given is None or isinstance(self.given, torch.nn.Parameter)
-            if self._attribute("is_leaf") and is_made or not self.fake.requires_grad:
-                return Constant(None)
-            if self.given is not None and self.source is not None and self.fake.grad_fn is None:
-                return t.wrap(Attr(self.source, name), None)
-            if self.source is None:
-                unsupported(reasons.GRADIENT_INSIDE, "tensor.grad_fn")
-        if name == "_base" and not self.fake._is_view() and not (self.given is not None and self.given._is_view()):
-            self.asked(t, "_is_view")
-            return Constant(None)
-        if name == "_base" and self.given is not None and self.source is not None:
-            return t.wrap(Attr(self.source, name), self.given._base)
         found = getattr(torch.Tensor, name, None)
         if found is None:
             if hasattr(torch.Tensor, name) and name not in ("grad_fn", "_base", "_grad", "__hash__"):
@@ -297,6 +274,8 @@ class TensorValue(Value):
     def _version_now(self, t: Tracer) -> Value | None:
         """Its version counter: the writes to its memory before the call and so far in it. None if several inputs share
         the memory, since they may have counters of their own."""
+        if self.fake.is_inference():
+            t.raise_(RuntimeError, "Inference tensors do not track version counter.")
         shared = list(t.tape.sharing(self.fake))
         if self.source is None and not any(counts_with(self.fake, fake) for _, _, fake in shared):
             return Constant(self.fake._version)
@@ -306,6 +285,23 @@ class TensorValue(Value):
         grown = t.tape.version_growth(source)
         before = None if grown is None else t.wrap(Attr(source, "_version"), given._version)
         return None if before is None else t.binary("+", before, Constant(grown))
+
+    def _grad_fn(self, t: Tracer) -> Value | None:
+        is_made = self.given is None or isinstance(self.given, torch.nn.Parameter)
+        if self._attribute("is_leaf") and is_made or not self.fake.requires_grad:
+            return Constant(None)
+        if self.given is not None and self.source is not None and self.fake.grad_fn is None:
+            return t.wrap(Attr(self.source, "grad_fn"), None)
+        if self.source is None:
+            unsupported(reasons.GRADIENT_INSIDE, "tensor.grad_fn")
+        return None
+
+    def _view_base(self, t: Tracer) -> Value | None:
+        if not self.fake._is_view() and not (self.given is not None and self.given._is_view()):
+            self.asked(t, "_is_view")
+            return Constant(None)
+        is_given = self.given is not None and self.source is not None
+        return t.wrap(Attr(self.source, "_base"), self.given._base) if is_given else None  # type: ignore[arg-type, union-attr]
 
     def _attribute(self, name: str) -> Any:
         """An attribute, which autograd does not tell of a view that a write of its base has made invalid."""
@@ -394,65 +390,72 @@ class TensorValue(Value):
             found = overridden(t, "call_method", name, [self, *args], kwargs)
             if found is not None:
                 return found
+        found = _CALLED[name](self, t, name, args, kwargs) if name in _CALLED else None
+        return graph_call(t, "call_method", name, [self, *args], kwargs) if found is None else found
+
+    # What methods do that are no node, or not one of the same arguments; None where they are.
+
+    def _to_array(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         is_forced = name == "numpy" and not args and list(kwargs) == ["force"] and kwargs["force"].truth(t)
-        if name in ("numpy", "__array__") and not args and not (is_forced or kwargs.keys() - {"force"}):
-            return t.array_of_tensor(self)
-        if is_forced:
-            made: Value = self
-            for step in ("detach", "cpu", "resolve_conj", "resolve_neg"):
-                made = graph_call(t, "call_method", step, [made], {})
-            return t.array_of_tensor(made)
-        if name in READS_VALUE:
+        if not is_forced and (args or kwargs.keys() - {"force"}):
             return self._read(t, name)
+        made: Value = self
+        for step in ("detach", "cpu", "resolve_conj", "resolve_neg") if is_forced else ():
+            made = graph_call(t, "call_method", step, [made], {})
+        return t.array_of_tensor(made)
+
+    def _of_autograd(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name in HOOKS and len(args) == 1:
             return t.register_hook(self, name, args[0])
-        if name in AUTOGRAD:
-            wanted = self if name == "retain_grad" else kwargs.get("inputs", *args[3:4] or [Constant(None)])
-            leave_to_autograd(t, wanted, f"{self.describe()}.{name}()")
+        wanted = self if name == "retain_grad" else kwargs.get("inputs", *args[3:4] or [Constant(None)])
+        leave_to_autograd(t, wanted, f"{self.describe()}.{name}()")
+
+    def _of_storage(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "untyped_storage" and not args and self.fake.layout is torch.strided:
             return t.in_graph.storages.setdefault(self.fake.untyped_storage()._cdata, StorageValue(self))
-        if name == "set_" and self._may_become(args):
+        other = args[0] if len(args) == 1 and name == "set_" else None
+        if self.source is None and isinstance(other, TensorValue) and _alike(self.fake, other.fake):
             return graph_call(t, "call_function", torch.ops.aten.set_.source_Tensor, [self, *args], kwargs)
-        if name in STORAGE:
-            unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
-        if name == "requires_grad_":
-            wanted = (args[0] if args else kwargs.get("requires_grad", Constant(True))).known(t)
-            if wanted is self.fake.requires_grad:
-                return self
-            if self.given is not None:
-                unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
-            self.refuse_view_as_class(t, "requires_grad_()", reasons.ATTRIBUTE)
-        if name == "detach_":
-            self.asked(t, "_is_view")  # it refuses views
-        if name == "__len__":
-            return self.length(t)
-        if name == "__iter__":
-            return self.iterate(t)
-        if name == "__hash__":
-            unsupported(reasons.OPERATION, "hash of a tensor")
-        if name == "__getitem__":
-            return self.get_item(t, args[0])
-        if name == "__setitem__":
-            self.set_item(t, args[0], args[1])
-            return Constant(None)
-        if name in ("clamp", "clip", "clamp_", "clip_"):
-            args, kwargs = _bounds(t, self, args, kwargs)
-        if name == "new":
-            return self._new(t, args, kwargs)
-        if name == "new_tensor" and len(args) == 1 and not isinstance(args[0], TensorValue):
-            facts: dict[str, Value] = {"dtype": Constant(self.fake.dtype), "device": Constant(self.fake.device)}
-            given = {key: value for key, value in kwargs.items() if not value.is_none()}
-            return t.from_python(torch.tensor).call(t, args, facts | given)
-        if name == "type" and args and isinstance(found := getattr(args[0], "cls", None), type):
-            args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
+        unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
+
+    def _require_grad(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+        wanted = (args[0] if args else kwargs.get("requires_grad", Constant(True))).known(t)
+        if wanted is self.fake.requires_grad:
+            return self
+        if self.given is not None:
+            unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
+        self.refuse_view_as_class(t, "requires_grad_()", reasons.ATTRIBUTE)
+        return None
+
+    def _detach(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> None:
+        self.asked(t, "_is_view")  # it refuses views
+
+    def _hash(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> NoReturn:
+        unsupported(reasons.OPERATION, "hash of a tensor")
+
+    def _set_item(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        self.set_item(t, args[0], args[1])
+        return Constant(None)
+
+    def _clamp(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        args, kwargs = _bounds(t, self, args, kwargs)
         return graph_call(t, "call_method", name, [self, *args], kwargs)
 
-    def _may_become(self, args: list[Value]) -> bool:
-        """Whether it is a tensor made here that is to have the memory of another one."""
-        other = args[0] if len(args) == 1 else None
-        return self.source is None and isinstance(other, TensorValue) and _alike(self.fake, other.fake)
+    def _new_tensor(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+        if len(args) != 1 or isinstance(args[0], TensorValue):
+            return None
+        facts: dict[str, Value] = {"dtype": Constant(self.fake.dtype), "device": Constant(self.fake.device)}
+        given = {key: value for key, value in kwargs.items() if not value.is_none()}
+        return t.from_python(torch.tensor).call(t, args, facts | given)
 
-    def _new(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _as_type(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+        found = getattr(args[0], "cls", None) if args else None
+        if not isinstance(found, type):
+            return None
+        args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
+        return graph_call(t, "call_method", name, [self, *args], kwargs)
+
+    def _new(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """x.new(...): of sizes a tensor of unknown contents, of a sequence a tensor of that."""
         is_data = len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)) and args[0].cls is not torch.Size
         if is_data:
@@ -602,6 +605,35 @@ class TensorValue(Value):
     def describe(self) -> str:
         named: Any = vars(self).get("node", self.source)
         return f"tensor {named.name}"
+
+
+_ATTRIBUTES: Mapping[str, Callable[[TensorValue, Tracer], Value | None]] = {
+    "shape": lambda x, t: x.method(t, "size", [], {}),
+    "nbytes": lambda x, t: t.binary("*", x.method(t, "numel", [], {}), Constant(x.fake.itemsize)),
+    "grad": TensorValue._grad,
+    "_version": TensorValue._version_now,
+    "__class__": lambda x, t: t.from_python(x.python_type()),
+    "grad_fn": TensorValue._grad_fn,
+    "_base": TensorValue._view_base,
+}
+_CALLED: Mapping[str, Callable[[TensorValue, Tracer, str, list[Value], dict[str, Value]], Value | None]] = {
+    **dict.fromkeys(READS_VALUE, lambda x, t, name, args, kwargs: x._read(t, name)),
+    **dict.fromkeys(("numpy", "__array__"), TensorValue._to_array),
+    **dict.fromkeys(AUTOGRAD, TensorValue._of_autograd),
+    **dict.fromkeys(STORAGE, TensorValue._of_storage),
+    **dict.fromkeys(("clamp", "clip", "clamp_", "clip_"), TensorValue._clamp),
+    "requires_grad_": TensorValue._require_grad,
+    "detach_": TensorValue._detach,
+    "__len__": lambda x, t, name, args, kwargs: x.length(t),
+    "__iter__": lambda x, t, name, args, kwargs: x.iterate(t),
+    "__hash__": TensorValue._hash,
+    "__getitem__": lambda x, t, name, args, kwargs: x.get_item(t, args[0]),
+    "__setitem__": TensorValue._set_item,
+    "new": TensorValue._new,
+    "new_tensor": TensorValue._new_tensor,
+    "type": TensorValue._as_type,
+}
+"""By name, what an attribute is and what a method does, where no general rule says it."""
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
