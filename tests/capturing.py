@@ -8,8 +8,13 @@ from typing import Any
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, FullGraphError, optimize
 from explorer.compiler.config import Config
 from explorer.core.text import Text
-from explorer.ir.capture import Capture, GuardedCode, InputFrame, Linking
+from explorer.ir.capture import Capture, FrameHistory, GuardedCode, InputFrame, Linking
 from explorer.ir.joint import Compiled
+
+
+def histories(compiled: Any) -> list[FrameHistory]:
+    """Of each code that a compiled function ran."""
+    return [seen.history for seen in compiled.__explorer_engine__._codes.values()]
 
 
 class CompilerFailed(BaseException):

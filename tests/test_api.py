@@ -19,6 +19,7 @@ from torch import fx, nn
 from torch.nn import functional
 
 import explorer
+from capturing import histories
 from explorer.show.cli import main
 
 
@@ -324,7 +325,7 @@ def test_dynamic():
         compiled = eager(f, dynamic=dynamic)
         for size in (3, 4, 5, 6):
             torch.testing.assert_close(compiled(torch.ones(size)), torch.full((size,), float(size)))
-        assert sum(history.compiles for history in compiled.__explorer_engine__.histories) == wanted
+        assert sum(history.compiles for history in histories(compiled)) == wanted
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "explorer"])
@@ -396,7 +397,7 @@ def test_options_reach_the_configuration():
     limited = eager(lambda x, n: x * n, options={"recompile_limit": 2}, dynamic=False)
     for n in range(5):
         assert limited(torch.ones(1), n).item() == n
-    assert sum(history.compiles for history in limited.__explorer_engine__.histories) == 2
+    assert sum(history.compiles for history in histories(limited)) == 2
 
 
 def test_stock_finds_our_backend():

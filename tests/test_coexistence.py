@@ -13,6 +13,7 @@ import torch._dynamo
 from torch._dynamo.testing import CompileCounter
 
 import explorer
+from capturing import histories
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +28,11 @@ def ours(fn: Any, **settings: Any) -> Any:
 
 
 def compiles(compiled: Any) -> int:
-    return sum(history.compiles for history in compiled.__explorer_engine__.histories)
+    return sum(history.compiles for history in histories(compiled))
 
 
 def refusals(compiled: Any) -> list[Any]:
-    histories = compiled.__explorer_engine__.histories
-    return [history.gave_up for history in histories if history.gave_up is not None]
+    return [history.gave_up for history in histories(compiled) if history.gave_up is not None]
 
 
 def scaled(x, n):

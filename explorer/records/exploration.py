@@ -31,6 +31,7 @@ from explorer.ir.joint import Partitioned
 from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside, untimed_outside
+from explorer.records.check import profile as profiling
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import InPlace, Leave, RepeatedCalls
 from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, NotRun, Once, not_running
@@ -40,18 +41,6 @@ from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import NotIsolated, undone
 from explorer.records.check.process import Outside, put_back
-from explorer.records.check.profile import (
-    Launches,
-    example_inputs,
-    kept_by_eager,
-    kept_for_backward,
-    live_bytes,
-    noted,
-    one_call,
-    peak_bytes,
-    profile,
-    recomputed,
-)
 from explorer.records.check.speed import speed
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.data.calls import OutsideGraphs
@@ -715,13 +704,13 @@ def measure(
             reset()
             for program in programs:  # a pool that was kept would be missing in what the call allocates
                 program.release()
-            taken[each] = None if isinstance(trial, GraphTrial) else peak_bytes(call)
+            taken[each] = None if isinstance(trial, GraphTrial) else profiling.peak_bytes(call)
         reset()
         eager = next(each.contestant for each in entrants if each.name == "eager")
-        kept = {} if isinstance(trial, GraphTrial) else kept_by_eager(eager.call, eager.fn, eager.tensors)
+        kept = {} if isinstance(trial, GraphTrial) else profiling.kept_by_eager(eager.call, eager.fn, eager.tensors)
         launched = None
         if recorder is not None and all(program.stepwise is not None for program in programs):
-            launched = one_call(calls["explorer"], reset, partial(launches_of, recorder))
+            launched = profiling.one_call(calls["explorer"], reset, partial(launches_of, recorder))
     progress.on_phase("timing single kernels")
     times = samples["eager"]
     with put_back():
@@ -762,13 +751,13 @@ def measure(
 
 
 @contextmanager
-def launches_of(recorder: Recorder, launches: Launches) -> Iterator[None]:
+def launches_of(recorder: Recorder, launches: profiling.Launches) -> Iterator[None]:
     """Inside the block what our programs launch is noted."""
     with ExitStack() as stack:
         for run in recorder.compiles:
             for name, half in to_record.halves_of(run).items():
                 if half.program is not None and half.program.call is not None:
-                    stack.enter_context(noted(half.program, run.id, name, launches))
+                    stack.enter_context(profiling.noted(half.program, run.id, name, launches))
         yield
 
 
@@ -816,18 +805,18 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], LiveByte
                 continue
             what = "single kernels"
             try:
-                inputs = example_inputs(half.loops)
+                inputs = profiling.example_inputs(half.loops)
                 if forward is None:
                     forward = half.program, inputs
                 elif parts is not None:
-                    inputs = kept_for_backward(parts, *forward, inputs)
+                    inputs = profiling.kept_for_backward(parts, *forward, inputs)
                 if half.schedule is not None:
                     steps = [item.id for item in half.schedule.items]
-                    memory.setdefault(run.id, {})[name] = live_bytes(half.program, steps, inputs)
-                halves[name] = profile(half.program, inputs)
+                    memory.setdefault(run.id, {})[name] = profiling.live_bytes(half.program, steps, inputs)
+                halves[name] = profiling.profile(half.program, inputs)
                 if parts is not None and half.program is not forward[0]:
                     what = "computing again"
-                    recompute[run.id] = recomputed(parts, forward[1], inputs)
+                    recompute[run.id] = profiling.recomputed(parts, forward[1], inputs)
             except Exception as error:  # made-up inputs may be outside what an operator takes
                 failures.append(f"no times of {what} in {run.id} {name}: {to_record.error(error)}")
         if halves:

@@ -22,6 +22,7 @@ import torch
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import KeysAre
 from explorer.compiler.capture.rules import CALLS, marked
+from explorer.compiler.capture.values import objects
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import TORCH_DIR, Cell, NotConstant, Raised, Rule, Tracer, Value
@@ -39,18 +40,6 @@ from explorer.compiler.capture.values.derived import DerivedValue, base_of
 from explorer.compiler.capture.values.functions import NOTICED, FunctionValue, function_of
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import (
-    OPTREE,
-    ExceptionValue,
-    ObjectValue,
-    bound_attribute,
-    checked,
-    class_attribute,
-    class_made,
-    look_up,
-    maker_of,
-    owner_of,
-)
 from explorer.compiler.capture.values.overrides import announces, dispatches
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
@@ -81,7 +70,7 @@ PURE_BUILTINS = frozenset(
 @functools.cache
 def optrees() -> dict[Any, types.FunctionType]:
     """torch's Python versions of optree's C++ functions: trees are flattened while tracing."""
-    in_python = importlib.import_module(OPTREE)
+    in_python = importlib.import_module(objects.OPTREE)
     mapped = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
     return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mapped}
 
@@ -425,13 +414,13 @@ def instantiate(t: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value
         return rule(t, args, kwargs)
     if is_numpys(cls):
         return call_numpy(t, cls, args, kwargs)
-    meta_call = look_up(t, type(cls), "__call__")
+    meta_call = objects.look_up(t, type(cls), "__call__")
     if issubclass(cls, enum.Enum):
         if len(args) != 1 or kwargs:
             unsupported(reasons.UNTRACEABLE_CALL, f"making an enumeration by {cls.__name__}()")
         return t.from_python(t.python(cls, *(each.known(t) for each in args)))
     if not isinstance(meta_call, types.WrapperDescriptorType) and not issubclass(cls, torch.autograd.Function):
-        return bound_attribute(t, ClassValue(cls), type(cls), meta_call, "__call__").call(t, args, kwargs)
+        return objects.bound_attribute(t, ClassValue(cls), type(cls), meta_call, "__call__").call(t, args, kwargs)
     return make(t, cls, args, kwargs)
 
 
@@ -445,7 +434,7 @@ def make(t: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> V
         return make_wrapper(t, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _namedtuple(t, cls, args, kwargs)
-    new = look_up(t, cls, "__new__")
+    new = objects.look_up(t, cls, "__new__")
     new = getattr(new, "__func__", new)
     if isinstance(new, types.FunctionType):
         made = t.from_python(new).call(t, [ClassValue(cls), *args], kwargs)
@@ -453,11 +442,11 @@ def make(t: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> V
             return made
     else:
         made = new_instance(t, [ClassValue(cls), *args], kwargs)
-    init = look_up(t, cls, "__init__")
-    if isinstance(made, (ObjectValue, TensorValue)):
+    init = objects.look_up(t, cls, "__init__")
+    if isinstance(made, (objects.ObjectValue, TensorValue)):
         if isinstance(init, types.FunctionType):
-            function = class_attribute(t, owner_of(cls, "__init__"), "__init__", init)
-            checked(t, cls, "__init__", function.call(t, [made, *args], kwargs))
+            function = objects.class_attribute(t, objects.owner_of(cls, "__init__"), "__init__", init)
+            objects.checked(t, cls, "__init__", function.call(t, [made, *args], kwargs))
         elif init is not object.__init__ and not isinstance(made, TensorValue):
             made.method(t, "__init__", args, kwargs)
         elif (args or kwargs) and new is object.__new__:
@@ -471,7 +460,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
     if not isinstance(kind, ClassValue):
         unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is not a class")
     cls = kind.cls
-    if isinstance(look_up(t, cls, "__del__"), types.FunctionType):
+    if isinstance(objects.look_up(t, cls, "__del__"), types.FunctionType):
         t.tape.refuse_frame(f"a {cls.__name__} is made, whose __del__ runs where the program drops it")
     if issubclass(cls, weakref.ref) and rest and rest[0].source is None:
         t.tape.refuse_frame(NOTICED)
@@ -481,7 +470,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
         is_given = bool(rest) and isinstance(rest[0], TensorValue)
         given = rest[0] if is_given else ClassValue(torch.Tensor).call(t, rest, {})
         return given.method(t, "as_subclass", [kind], {})
-    base = maker_of(cls).__self__
+    base = objects.maker_of(cls).__self__
     if base not in _MODELED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
         is_value = cls.__eq__ is not object.__eq__ and not issubclass(cls, (torch.Stream, torch.Event))
         if base is cls and cls.__module__.startswith("torch.") and is_value:  # others, as generators, have a state
@@ -490,7 +479,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
                 return folded
         unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C")
     if issubclass(cls, (OSError, BaseExceptionGroup)):
-        cls = class_made(t, cls, rest)
+        cls = objects.class_made(t, cls, rest)
     if issubclass(cls, tuple):
         return TupleValue(rest[0].unpack(t) if rest else [], cls)
     if issubclass(cls, frozenset):
@@ -502,13 +491,13 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
         derived.asked = t
         return derived
     made = instance_of_class(t, cls)
-    if isinstance(made, ExceptionValue):
+    if isinstance(made, objects.ExceptionValue):
         made.args = rest
     return made
 
 
 def _namedtuple(t: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    new = look_up(t, cls, "__new__")
+    new = objects.look_up(t, cls, "__new__")
     generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
     if new is not generated.__dict__.get("__new__"):
         return t.from_python(getattr(new, "__func__", new)).call(t, [ClassValue(cls), *args], kwargs)

@@ -363,10 +363,6 @@ class Engine:
     def is_root(self, code: types.CodeType) -> bool:
         return any(code is root for root in self.roots)
 
-    @property
-    def histories(self) -> tuple[FrameHistory, ...]:
-        return tuple(seen.history for seen in self._codes.values())
-
 
 WATCHING = ("pydevd", "coverage")
 """Modules of debuggers and coverage tools, whose code runs on each line of a program."""

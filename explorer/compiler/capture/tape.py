@@ -33,22 +33,9 @@ from explorer.compiler.capture.fakes import LaidOut, as_of_real
 from explorer.compiler.capture.saved_inputs import recorded
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import Unsupported, unsupported
+from explorer.ir import graph as nodes
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
-from explorer.ir.graph import (
-    INFO,
-    Graph,
-    Versions,
-    as_given,
-    info,
-    innermost,
-    is_refused,
-    restamp,
-    set_versions,
-    stamp,
-    storage_of,
-    version,
-)
 from explorer.ir.sizes import Operation, Relations, computed, example_values, is_whole
 
 _INT64 = torch.iinfo(torch.int64)
@@ -93,7 +80,7 @@ class Branch:
     """The graph of a function that a higher-order operator calls. `lifted` are the nodes outside of it that it uses,
     and the placeholders that stand for them, `versions` those of the graph's inputs before."""
 
-    def __init__(self, versions: Versions) -> None:
+    def __init__(self, versions: nodes.Versions) -> None:
         self.versions = versions
         self.graph = fx.Graph()
         self.lifted: dict[fx.Node, fx.Node] = {}
@@ -182,7 +169,7 @@ class Tape:
             return self._input(source, tensor)
 
     def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
-        if is_refused(tensor):
+        if nodes.is_refused(tensor):
             unsupported(reasons.OP_RAISED, f"{source.name} is a view whose base was written since")
         wanted = self._dynamic(source, tensor)
         is_symbolic = any(kind is not symbolic_shapes.DimDynamic.STATIC for kind in wanted)
@@ -195,8 +182,8 @@ class Tape:
                 fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
             except (RuntimeError, AssertionError) as error:  # a view no longer, since its .data was set
                 unsupported(reasons.OP_RAISED, f"{source.name} cannot be made again from its base: {error}")
-            self._versions[source] = version(fake)
-            given = self.given.setdefault(id(fake), as_given(fake))
+            self._versions[source] = nodes.version(fake)
+            given = self.given.setdefault(id(fake), nodes.as_given(fake))
         self._name_symbols(source, fake)  # one of fixed sizes too: a view of it may have made it before
         self.fakes[source], self.reals[source] = fake, tensor
         if isinstance(source, Inside):
@@ -215,7 +202,7 @@ class Tape:
             yield
             return
         with preserved_version(self.fakes[first]):
-            set_versions([(self.fakes[first], self._versions[first])])
+            nodes.set_versions([(self.fakes[first], self._versions[first])])
             yield
 
     def written_inputs(self) -> list[Source]:
@@ -231,21 +218,21 @@ class Tape:
         return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())
 
     def _is_written(self, source: Source, fake: fake_tensor.FakeTensor) -> bool:
-        return version(fake) != self._versions[source] or self.mode.writes(fake) > 0
+        return nodes.version(fake) != self._versions[source] or self.mode.writes(fake) > 0
 
     def counts_writes(self, source: Source) -> bool:
         """Whether each write of the input changes its version: one of `x.data` does not."""
-        before, after = self._versions[source], version(fake := self.fakes[source])
+        before, after = self._versions[source], nodes.version(fake := self.fakes[source])
         return before is not None and after is not None and after - before >= self.mode.writes(fake)
 
     def version_growth(self, source: Source) -> int | None:
         """By how much the graph's writes have raised an input's version."""
-        before, after = self._versions[source], version(self.fakes[source])
+        before, after = self._versions[source], nodes.version(self.fakes[source])
         return None if before is None or after is None else after - before
 
     def writes(self) -> int:
         """How often the graph has written inputs so far."""
-        return sum((version(fake) or 0) + self.mode.writes(fake) for fake in self.fakes.values())
+        return sum((nodes.version(fake) or 0) + self.mode.writes(fake) for fake in self.fakes.values())
 
     def _writes_since(self, written: Mapping[int, int]) -> bool:
         """Whether the graph has written inputs since these were the counts by storage."""
@@ -256,9 +243,9 @@ class Tape:
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, fake_tensor.FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
-        storage = storage_of(fake)
+        storage = nodes.storage_of(fake)
         for source, known in self.fakes.items():
-            if storage_of(known) == storage:
+            if nodes.storage_of(known) == storage:
                 yield source, self.reals[source], known
 
     def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:
@@ -304,7 +291,7 @@ class Tape:
         with self._at_inputs():
             node = self.graph.placeholder(self._unique(source.name))
         place = self._place()
-        stamp(node, f"fx.{node.name}", value, span=place.span, about=about or source.name, step=place.step)
+        nodes.stamp(node, f"fx.{node.name}", value, span=place.span, about=about or source.name, step=place.step)
         self.inputs[node] = Input(node.name, source, about)
         self._last_input = node
         return node
@@ -330,7 +317,7 @@ class Tape:
     def call(self, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """What the call yields of fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         given = checks.tensors_in((*args, *kwargs.values()))
-        before = [(each, version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
+        before = [(each, nodes.version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
         outs = [each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided]
         sizes = [(each, each.shape, each.stride()) for each in outs]
         written, drew = self.mode.written.copy(), self.mode.drew
@@ -358,7 +345,7 @@ class Tape:
                 for each, size, stride in sizes:
                     if each.shape != size:
                         each.as_strided_(size, stride)
-            set_versions(before)  # what the call has written is not in the graph
+            nodes.set_versions(before)  # what the call has written is not in the graph
             self.mode.written, self.mode.drew = written, drew
             raise
 
@@ -373,18 +360,18 @@ class Tape:
         given = checks.tensors_in((*args, *kwargs.values()))
         if problem := checks.lacks_dimensions(target, given):
             unsupported(reasons.OP_RAISED, f"{name}: {problem}")
-        of_levels = map(innermost, given)
+        of_levels = map(nodes.innermost, given)
         tensors = [x for x in of_levels if isinstance(x, fake_tensor.FakeTensor) and x.layout is torch.strided]
-        before = [version(each) for each in tensors]
+        before = [nodes.version(each) for each in tensors]
         outs = [
             (each, each.shape, each.layout is torch.strided and checks.may_fold(each, self._hint))
             for each in checks.tensors_in(kwargs.get("out"))
         ]
         inside = checks.Operators()
         result = self._computed(target, function, args, kwargs, inside if hasattr(target, "applies") else nullcontext())
-        if any(version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
+        if any(nodes.version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
             unsupported(reasons.AUTOGRAD_CALL, f"{name} of a tensor that has a new hook")
-        changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
+        changed = [each for each, count in zip(tensors, before, strict=True) if nodes.version(each) != count]
         if written := checks.written_by(target, args, kwargs, changed):
             if not changed and not torch.is_inference_mode_enabled():
                 torch.autograd.graph.increment_version(written)
@@ -394,7 +381,7 @@ class Tape:
         is_plain = torch._C._functorch.peek_interpreter_stack() is None
         if not torch.is_grad_enabled() and is_plain and target != "requires_grad_" and "requires_grad" not in kwargs:
             for each in checks.tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
-                is_new = not any(each is one for one in given) and not is_refused(each)
+                is_new = not any(each is one for one in given) and not nodes.is_refused(each)
                 if is_new and each.requires_grad and each.is_leaf:
                     each.requires_grad_(False)
         if any(self._is_written(source, self.fakes[source]) for source in self._inside):
@@ -454,7 +441,7 @@ class Tape:
             roots = [given for each in written for _, _, given in self.sharing(each)]
             overlapping = checks.overlaps(target, args, written, tensors, roots, self._hint)
             if overlapping:
-                known = (info(node).value for node in self.graph.nodes)
+                known = (nodes.info(node).value for node in self.graph.nodes)
                 overlapping = not checks.fills(target, args, known, self._hint)
         self.note_shape_guards("whether elements that are written share memory depends on it")
         if overlapping:
@@ -472,8 +459,8 @@ class Tape:
                 unsupported(reasons.OP_RAISED, f"{getattr(function, '__name__', function)} into folded memory")
             twins = {id(each): each.detach().as_strided(size, contiguous(size)) for each, size in resized}
         for node in self.graph.nodes:
-            if (twin := twins.get(id(info(node).value))) is not None:
-                node.meta[INFO] = replace(info(node), value=twin)
+            if (twin := twins.get(id(nodes.info(node).value))) is not None:
+                node.meta[nodes.INFO] = replace(nodes.info(node), value=twin)
         plain = {name: value for name, value in kwargs.items() if name != "out"}
         with self.mode, self._dispatcher(), _quiet():
             made = checks.tensors_in(function(*args, **plain))
@@ -496,7 +483,7 @@ class Tape:
     def _has_views(self, tensor: torch.Tensor) -> bool:
         """Whether more than the node that made it yields a tensor in its memory."""
         (storage,) = checks.memory_of(tensor)
-        return sum(storage in checks.memory_of(info(node).value) for node in self.graph.nodes) > 1
+        return sum(storage in checks.memory_of(nodes.info(node).value) for node in self.graph.nodes) > 1
 
     def _hint(self, size: int | torch.SymInt) -> int:
         """A size as checks of operators see it: of one that only the graph knows, that it is neither empty nor 1."""
@@ -544,7 +531,7 @@ class Tape:
         self.nodes += 1
         self._note_unbacked(node, value)
         name = f"fx.{node.name}"
-        return stamp(
+        return nodes.stamp(
             node, name, value, span=place.span, module=place.module, about=about, step=place.step,
             checkpoint=place.checkpoint,
         )  # fmt: skip
@@ -565,15 +552,15 @@ class Tape:
     def begin_branch(self) -> Branch:
         """From here nodes belong to a function of a higher-order operator."""
         self.calls += 1
-        self.branches.append(Branch([(fake, version(fake)) for fake in self.fakes.values()]))
+        self.branches.append(Branch([(fake, nodes.version(fake)) for fake in self.fakes.values()]))
         return self.branches[-1]
 
     def branch_input(self, like: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         """An input of the innermost function: a tensor like this one."""
         graph = self.branches[-1].graph
-        fake = as_given(like)
+        fake = nodes.as_given(like)
         node = graph.placeholder(f"input_{sum(node.op == 'placeholder' for node in graph.nodes)}")
-        stamp(node, f"fx.{node.name}", fake)
+        nodes.stamp(node, f"fx.{node.name}", fake)
         return node, fake  # type: ignore[return-value]
 
     def branch_number(self) -> tuple[torch.SymInt, fx.Node]:
@@ -583,7 +570,7 @@ class Tape:
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         node = graph.placeholder(f"input_{sum(node.op == 'placeholder' for node in graph.nodes)}")
         self._note_unbacked(node, number)
-        return number, stamp(node, f"fx.{node.name}", number)
+        return number, nodes.stamp(node, f"fx.{node.name}", number)
 
     def in_branch(self, node: fx.Node) -> fx.Node:
         """The node for this one in the innermost function."""
@@ -596,10 +583,10 @@ class Tape:
 
     def value(self, node: fx.Node) -> object:
         """What the node yields under fake tensors."""
-        return info(node).value
+        return nodes.info(node).value
 
     def end_branch(self) -> None:
-        set_versions(self.branches.pop().versions)
+        nodes.set_versions(self.branches.pop().versions)
 
     def module(
         self, branch: Branch, inputs: Sequence[fx.Node], lifted: Sequence[fx.Node], outputs: Sequence[fx.Node] | fx.Node
@@ -624,12 +611,12 @@ class Tape:
         """What a higher-order operator yields under fake tensors; differentiable where an operand is."""
 
         def real(node: fx.Node) -> Any:
-            value: object = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
+            value: object = self.modules[str(node.target)] if node.op == "get_attr" else nodes.info(node).value
             return value.detach() if isinstance(value, torch.Tensor) else value
 
         with torch.no_grad():
             found = self.call("call_function", operator, fx.map_arg(args, real), {})
-        values = [info(node).value for node in operands]
+        values = [nodes.info(node).value for node in operands]
         sources = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
         if not sources or not torch.is_grad_enabled():
             return found
@@ -709,7 +696,7 @@ class Tape:
         return self.symbol_nodes[expr]
 
     def _size_call(self, function: Operation, args: Sequence[object]) -> object:
-        value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
+        value = function(*(nodes.info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
         if not any(isinstance(arg, fx.Node) for arg in args):
             return value
         return self._stamped(self._create("call_function", function, tuple(args)), value, "size")
@@ -722,12 +709,12 @@ class Tape:
     def hints(self) -> Mapping[sympy.Symbol, Any]:
         return example_values(self.shape_env)
 
-    def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
+    def finish(self, outputs: Sequence[fx.Node | int | None]) -> nodes.Graph:
         self.graph.output(tuple(outputs))
         for node, given in self.inputs.items():
             if isinstance(before := self._versions.get(given.source), int):
-                restamp(node, writes=self.fakes[given.source]._version - before)
-        return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
+                nodes.restamp(node, writes=self.fakes[given.source]._version - before)
+        return nodes.Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
 
 
 def as_made(tensor: torch.Tensor) -> Any:

@@ -35,19 +35,7 @@ from explorer.compiler.capture.values.sequences import ListValue, SliceValue, Tu
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, recorded
 from explorer.core.libraries import FIXED, is_in
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import (
-    AsTensor,
-    Attr,
-    Condition,
-    Inside,
-    Item,
-    Known,
-    Listed,
-    Local,
-    Returned,
-    Source,
-    as_tensor,
-)
+from explorer.ir import capture as ir
 from explorer.ir.description import is_of
 from explorer.ir.wrappers import differentiable, joined, part_of, unflattened
 
@@ -70,7 +58,7 @@ ORIGINAL = "__explorer_original__"
 """The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
 
 
-def wrap(t: Tracer, source: Source, given: object) -> Value:
+def wrap(t: Tracer, source: ir.Source, given: object) -> Value:
     """The value of a real object that the frame reads at `source`."""
     if type(given) in (torch.SymInt, torch.SymFloat, torch.SymBool):
         return t.from_python(given)
@@ -91,17 +79,17 @@ def wrap(t: Tracer, source: Source, given: object) -> Value:
     return made
 
 
-def _second_name(t: Tracer, first: Source, second: Source, given: object) -> None:
+def _second_name(t: Tracer, first: ir.Source, second: ir.Source, given: object) -> None:
     """One object was found at two places: later calls have to find one there too."""
-    if isinstance(second, Known):
+    if isinstance(second, ir.Known):
         first, second = second, first
-    if isinstance(first, Known):
+    if isinstance(first, ir.Known):
         t.guards.on(second, guards.IsObject(given), "two names of one object, of which the other is a constant")
     else:
         t.guards.on(second, guards.SameObject(first), "two names of one object: a change is seen through both")
 
 
-def _plain_number(t: Tracer, source: Source, given: object) -> Value:
+def _plain_number(t: Tracer, source: ir.Source, given: object) -> Value:
     if type(given) is int and t.numbers.is_dynamic(source, given):
         t.guards.on(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
@@ -121,7 +109,7 @@ def _guarded_once_read(t: Tracer, value: Value) -> Value:
     return value
 
 
-def _identity(t: Tracer, source: Source, given: object) -> Value:
+def _identity(t: Tracer, source: ir.Source, given: object) -> Value:
     """An object whose identity matters. Made once per object. What its class says in Python of its class is not asked:
     that would run code of the program while it is compiled."""
     kind = next(each for each in _KINDS if each.test(given))
@@ -130,16 +118,16 @@ def _identity(t: Tracer, source: Source, given: object) -> Value:
     return kind.make(t, source, given)
 
 
-def _compiled(t: Tracer, source: Source, given: object) -> Value:
+def _compiled(t: Tracer, source: ir.Source, given: object) -> Value:
     """What a function or module compiles is inlined instead of it."""
     t.torch_state.unreported = t.torch_state.unreported or issubclass(type(given), torch.jit.ScriptFunction)
     original = _original(given)
     return t.wrap(t.objects.known(original), original)
 
 
-def _bound_method(t: Tracer, source: Source, given: types.MethodType) -> Value:
-    function = t.wrap(Attr(source, "__func__"), given.__func__)
-    return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
+def _bound_method(t: Tracer, source: ir.Source, given: types.MethodType) -> Value:
+    function = t.wrap(ir.Attr(source, "__func__"), given.__func__)
+    return functions.BoundMethod(function, t.wrap(ir.Attr(source, "__self__"), given.__self__), source)
 
 
 def _is_builtin_method(given: object) -> bool:
@@ -161,60 +149,60 @@ def _is_builtin(given: object) -> bool:
     return of_torch or callable(given) and is_numpys(given)
 
 
-def _builtin(t: Tracer, source: Source, given: Callable[..., object]) -> Value:
+def _builtin(t: Tracer, source: ir.Source, given: Callable[..., object]) -> Value:
     is_function = callable(given) or issubclass(type(given), BUILTIN_CALLABLES)
     return functions.BuiltinValue(given, source) if is_function else ObjectValue(type(given), source, given)
 
 
-def _enum_member(t: Tracer, source: Source, given: enum.Enum) -> Value:
+def _enum_member(t: Tracer, source: ir.Source, given: enum.Enum) -> Value:
     return _derived(t, source, given) if base_of(type(given)) else ObjectValue(type(given), source, given)
 
 
-def _derived(t: Tracer, source: Source, given: object) -> Value:
+def _derived(t: Tracer, source: ir.Source, given: object) -> Value:
     base = base_of(type(given))
     assert base is not None
     return DerivedValue.given_by_frame(t, source, given, base)
 
 
-def _object(t: Tracer, source: Source, given: object) -> Value:
+def _object(t: Tracer, source: ir.Source, given: object) -> Value:
     made = ObjectValue(type(given), source, given)
     made.asked = t
     return made
 
 
-def _partial(t: Tracer, source: Source, given: functools.partial[object]) -> Value:
-    args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+def _partial(t: Tracer, source: ir.Source, given: functools.partial[object]) -> Value:
+    args = [t.wrap(ir.Item(ir.Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
     why = "the arguments that a partial adds to a call are read from it"
-    t.guards.on(Attr(source, "args"), guards.LengthIs(len(args)), why)
-    keywords = t.wrap(Attr(source, "keywords"), given.keywords)
+    t.guards.on(ir.Attr(source, "args"), guards.LengthIs(len(args)), why)
+    keywords = t.wrap(ir.Attr(source, "keywords"), given.keywords)
     assert isinstance(keywords, DictValue)
-    return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, keywords, source, given)
+    return functions.PartialValue(t.wrap(ir.Attr(source, "func"), given.func), args, keywords, source, given)
 
 
-def _slice(t: Tracer, source: Source, given: slice) -> Value:
-    return SliceValue(*(t.wrap(Attr(source, name), getattr(given, name)) for name in ("start", "stop", "step")))
+def _slice(t: Tracer, source: ir.Source, given: slice) -> Value:
+    return SliceValue(*(t.wrap(ir.Attr(source, name), getattr(given, name)) for name in ("start", "stop", "step")))
 
 
-def _exception(t: Tracer, source: Source, given: BaseException) -> Value:
-    args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+def _exception(t: Tracer, source: ir.Source, given: BaseException) -> Value:
+    args = [t.wrap(ir.Item(ir.Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
     return ExceptionValue(type(given), args, source, given)
 
 
-def _weak_reference(t: Tracer, source: Source, given: weakref.ref[object]) -> Value:
-    return functions.WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
+def _weak_reference(t: Tracer, source: ir.Source, given: weakref.ref[object]) -> Value:
+    return functions.WeakReference(t.wrap(ir.Returned(source, "__call__"), given()), source, given)
 
 
-def _getter(t: Tracer, source: Source, given: Any) -> Value:
+def _getter(t: Tracer, source: ir.Source, given: Any) -> Value:
     """What operator.itemgetter and its like make: the call that makes it again."""
     maker, args = given.__reduce__()
-    t.guards.on(Returned(source, "__reduce__"), guards.same_value((maker, args)), "what it reads of its argument")
+    t.guards.on(ir.Returned(source, "__reduce__"), guards.same_value((maker, args)), "what it reads of its argument")
     return t.from_python(maker).call(t, [t.from_python(arg) for arg in args], {})
 
 
-def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
+def _builtin_method(t: Tracer, source: ir.Source, given: Any) -> Value:
     """A method written in C: which one it is, and of what, is guarded."""
-    t.guards.on(Attr(source, "__name__"), guards.Equals(given.__name__), _WHICH_METHOD)
-    bound = t.wrap(Attr(source, "__self__"), given.__self__)
+    t.guards.on(ir.Attr(source, "__name__"), guards.Equals(given.__name__), _WHICH_METHOD)
+    bound = t.wrap(ir.Attr(source, "__self__"), given.__self__)
     return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
 
@@ -233,14 +221,14 @@ def _original(given: Any) -> object:
     return given._orig_mod if stocks else marks.get(ORIGINAL)
 
 
-def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
-    if not (isinstance(source, Known) and is_in(given.__globals__.get("__name__"), FIXED)):
+def _function(t: Tracer, source: ir.Source, given: types.FunctionType) -> Value:
+    if not (isinstance(source, ir.Known) and is_in(given.__globals__.get("__name__"), FIXED)):
         t.guards.on(source, guards.CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
     code = t.config.edit.source.code_of(given)
     return functions.FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
-def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
+def wrap_tensor(t: Tracer, source: ir.Source, given: torch.Tensor) -> Value:
     t.objects.kept.append(given)
     kind, place, real = type(given), source, given
     if kind not in PLAIN:
@@ -249,8 +237,8 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):  # type: ignore[attr-defined]
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
         t.guards.on(source, guards.TypeIs(kind), "its class decides what operations on it do")
-        source = AsTensor(source)
-        given = as_tensor(given)  # type: ignore[assignment]
+        source = ir.AsTensor(source)
+        given = ir.as_tensor(given)  # type: ignore[assignment]
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:
         unsupported(reasons.SPARSE, f"{source.name} is {given.layout}")
     if given._is_zerotensor():
@@ -260,26 +248,26 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     return _guarded_once_read(t, TensorValue(source=place, given=real))
 
 
-def _size(t: Tracer, source: Source, given: torch.Size) -> Value:
+def _size(t: Tracer, source: ir.Source, given: torch.Size) -> Value:
     t.guards.on(source, guards.Equals(given), "its sizes are used while tracing")
     return TupleValue(map(Constant, given), torch.Size, source, given)
 
 
-def _sequence(t: Tracer, source: Source, given: Any) -> Value:
+def _sequence(t: Tracer, source: ir.Source, given: Any) -> Value:
     base: Any = next(each for each in (tuple, list, collections.deque) if issubclass(type(given), each))
-    items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
+    items = [Lazy(ir.Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
     if hasattr(type(given).__getitem__, "__code__"):
         t.objects.raw_items.update(item.source for item in items)
     made = (TupleValue if base is tuple else ListValue)(items, type(given), source, given)
     made.asked = made.unread = t
     if base is collections.deque and isinstance(made, ListValue):
         why = "what goes in at one end may push out another"
-        t.guards.on(Attr(source, "maxlen"), guards.same_value(given.maxlen), why)
+        t.guards.on(ir.Attr(source, "maxlen"), guards.same_value(given.maxlen), why)
         made.maxlen = given.maxlen
     return made
 
 
-def _set(t: Tracer, source: Source, given: Any) -> Value:
+def _set(t: Tracer, source: ir.Source, given: Any) -> Value:
     base = set if issubclass(type(given), set) else frozenset
     members = [*base.__iter__(given)]
     if not all(map(is_hashable_known, members)):
@@ -290,7 +278,7 @@ def _set(t: Tracer, source: Source, given: Any) -> Value:
     return made
 
 
-def _mapping(t: Tracer, source: Source, given: Any) -> Value:
+def _mapping(t: Tracer, source: ir.Source, given: Any) -> Value:
     kind = type(given)
     table = DictValue(kind, source, given)
     raw = given if issubclass(kind, dict) else dict(given)
@@ -302,22 +290,22 @@ def _mapping(t: Tracer, source: Source, given: Any) -> Value:
             if not is_hashable_known(key):
                 unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
             k = t.from_python(key)
-            table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
+            table.entries[k.key()] = [k, Lazy(ir.Item(source, key), dict.__getitem__(raw, key))]
             if hasattr(kind.__getitem__, "__code__"):
-                t.objects.raw_items.add(Item(source, key))
+                t.objects.raw_items.add(ir.Item(source, key))
         table.unread = t
     if issubclass(kind, collections.defaultdict):
-        table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
+        table.factory = t.wrap(ir.Attr(source, "default_factory"), given.default_factory)
     return ProxyValue(table, source, given) if issubclass(kind, types.MappingProxyType) else table
 
 
-def _by_position(t: Tracer, table: DictValue, raw: dict[object, object], source: Source) -> None:
+def _by_position(t: Tracer, table: DictValue, raw: dict[object, object], source: ir.Source) -> None:
     """The entries of a dictionary with tensors as keys, guarded by position, so that no guard keeps a key alive."""
-    keys, values = Listed(source, "keys"), Listed(source, "values")
+    keys, values = ir.Listed(source, "keys"), ir.Listed(source, "values")
     t.guards.on(keys, guards.LengthIs(len(raw)), "its keys are tensors, and are read by position")
     for position, (key, item) in enumerate(dict.items(raw)):
-        k = t.wrap(Item(keys, position), key)
-        table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
+        k = t.wrap(ir.Item(keys, position), key)
+        table.entries[k.key()] = [k, Lazy(ir.Item(values, position), item)]
 
 
 def is_hashable_known(key: object) -> bool:
@@ -338,15 +326,15 @@ def is_hashable_known(key: object) -> bool:
     )
 
 
-def _iterator(t: Tracer, source: Source, given: object) -> Value:
+def _iterator(t: Tracer, source: ir.Source, given: object) -> Value:
     """The iterator of a loop that a continuation or a comprehension continues: what it iterates over, and its position.
     Other iterators stay Python's, also that of a loop with many iterations left, since each is likely to break."""
-    is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
-    parts = Item(Returned(source, "__reduce__"), 1)
+    is_loop = isinstance(source, ir.Local) and source.variable.startswith(STACK)
+    parts = ir.Item(ir.Returned(source, "__reduce__"), 1)
     if type(given) in (zip, map, filter, enumerate) and not is_loop:
         return _over_others(t, source, given, parts)
     if isinstance(given, _TAKEN) and not is_loop:
-        rest = t.wrap(Item(parts, 0), given.__reduce__()[1][0])
+        rest = t.wrap(ir.Item(parts, 0), given.__reduce__()[1][0])
         return iterators.TakenIterator(rest.unpack(t), type(given), None, source)
     found = progress(given)
     if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
@@ -356,21 +344,23 @@ def _iterator(t: Tracer, source: Source, given: object) -> Value:
     if isinstance(base, (range, str, bytes)):
         t.guards.on(source, guards.iterates_over(base), "the loop's numbers were used while tracing")
         return iterators.SequenceIterator(Constant(base), position, source)
-    return iterators.SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
+    return iterators.SequenceIterator(
+        t.wrap(ir.Item(ir.Item(ir.Returned(source, "__reduce__"), 1), 0), base), position, source
+    )
 
 
-def _count(t: Tracer, source: Source, given: object) -> Value:
+def _count(t: Tracer, source: ir.Source, given: object) -> Value:
     """itertools.count continues from its number, which is guarded, or made symbolic, as any other number is."""
-    parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
+    parts, numbers = ir.Item(ir.Returned(source, "__reduce__"), 1), given.__reduce__()[1]
     t.guards.on(parts, guards.LengthIs(len(numbers)), "whether it has a step")
-    current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
+    current, *by = (t.wrap(ir.Item(parts, place), number) for place, number in enumerate(numbers))
     return iterators.CountIterator(current, by[0] if by else Constant(1), source)
 
 
-def _over_others(t: Tracer, source: Source, given: object, parts: Source) -> Value:
+def _over_others(t: Tracer, source: ir.Source, given: object, parts: ir.Source) -> Value:
     """An iterator that takes its items from other iterators, which are moved on for themselves."""
     held = given.__reduce__()
-    inner = [t.wrap(Item(parts, i), part) for i, part in enumerate(held[1])]
+    inner = [t.wrap(ir.Item(parts, i), part) for i, part in enumerate(held[1])]
     if isinstance(given, enumerate):
         if not isinstance(inner[0], (iterators.SequenceIterator, iterators.TakenIterator)):
             return iterators.GivenIterator(given, source, reasons.GENERATOR)
@@ -378,7 +368,7 @@ def _over_others(t: Tracer, source: Source, given: object, parts: Source) -> Val
         return iterators.EnumerateIterator(inner[0], inner[1].as_index(t), source)
     if isinstance(given, zip):
         is_strict = len(held) > 2
-        t.guards.on(Returned(source, "__reduce__"), guards.LengthIs(len(held)), "whether it is strict")
+        t.guards.on(ir.Returned(source, "__reduce__"), guards.LengthIs(len(held)), "whether it is strict")
         return iterators.ZipIterator(inner, is_strict, source)
     first, *rest = inner
     return (
@@ -402,8 +392,8 @@ class Kind:
     """Objects of one kind: a test of which they are, how their value is made, and what is guarded of each first."""
 
     test: Callable[[object], bool]
-    make: Callable[[Tracer, Source, Any], Value]
-    condition: Callable[[object], Condition] | None = lambda given: guards.TypeIs(type(given))
+    make: Callable[[Tracer, ir.Source, Any], Value]
+    condition: Callable[[object], ir.Condition] | None = lambda given: guards.TypeIs(type(given))
     why: str = "its class decides what operations on it do"
 
 
@@ -489,7 +479,7 @@ def instance_of_class(t: Tracer, cls: type) -> ObjectValue:
 _WHY = "a tensor like this is made of what is inside, and taken for the same kind of wrapper"
 
 
-def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
+def wrap_wrapper(t: Tracer, source: ir.Source, given: torch.Tensor) -> TensorValue:
     """The wrapper that a frame was given, made again by a node."""
     if not is_wrapper(given):
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
@@ -501,8 +491,8 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
         why = f"{source.name} has no {lost[0]}, which its __tensor_flatten__ names"
         t.tape.refuse_frame(why, reasons.TENSOR_SUBCLASS)
     t.guards.on(source, guards.TypeIs(type(given)), _WHY)
-    t.guards.on(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
-    t.guards.on(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)
+    t.guards.on(ir.Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
+    t.guards.on(ir.Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)
     parts = [_part(t, source, given, name) for name in names]
     _refuse_classes_inside(parts)
     if not isinstance(parts[0], TensorValue) or not given.is_nested and parts[0].fake.shape != given.shape:
@@ -557,11 +547,11 @@ def _attributes(wrapper: torch.Tensor, names: Sequence[str]) -> dict[str, object
 _TORCHS = ("_dynamo_", "_is_param")
 
 
-def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
+def _part(t: Tracer, source: ir.Source, given: torch.Tensor, name: str) -> Value:
     """What is inside, as gradients reach it."""
     if not given.requires_grad or name not in differentiable(given):
-        return t.wrap(Attr(source, name), getattr(given, name))
-    return t.wrap_tensor(Inside(source, name), part_of(given, name))
+        return t.wrap(ir.Attr(source, name), getattr(given, name))
+    return t.wrap_tensor(ir.Inside(source, name), part_of(given, name))
 
 
 def unflattening(cls: type, names: Sequence[str], context: object, differentiable: bool) -> Callable[..., torch.Tensor]:

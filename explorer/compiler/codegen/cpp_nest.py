@@ -15,23 +15,8 @@ from explorer.compiler.codegen.exprs import PRODUCT, index_text
 from explorer.compiler.codegen.kernel import KernelBody, Part, Reduced, Write, flops
 from explorer.core.origin import Origins, origin, union
 from explorer.core.text import LineWriter
+from explorer.ir import loops as ir
 from explorer.ir.index import hint, points, step
-from explorer.ir.loops import (
-    Apply,
-    Axis,
-    Buffer,
-    Cast,
-    Check,
-    Const,
-    Expr,
-    IndexValue,
-    Load,
-    Masked,
-    Size,
-    children,
-    evaluated,
-    walk,
-)
 from explorer.ir.program import TiledLoop
 from explorer.ir.scalar import DIVIDES
 
@@ -79,11 +64,11 @@ class CppValues:
     """
 
     body: KernelBody
-    buffers: dict[str, Buffer]
+    buffers: dict[str, ir.Buffer]
     writer: LineWriter
     parameters: Parameters
     axes: frozenset[sympy.Symbol]
-    names: dict[Expr, str] = field(default_factory=dict)
+    names: dict[ir.Expr, str] = field(default_factory=dict)
     counter: int = 0
     errors: dict[tuple[type[Exception], str], int] = field(default_factory=dict)
     variables: set[sympy.Symbol] = field(default_factory=set)
@@ -98,14 +83,14 @@ class CppValues:
         finally:
             self.names = outside
 
-    def index(self, index: Size, indirect: tuple[tuple[sympy.Symbol, Expr], ...] = (), within: int = 0) -> str:
+    def index(self, index: ir.Size, indirect: tuple[tuple[sympy.Symbol, ir.Expr], ...] = (), within: int = 0) -> str:
         """An index as text; size symbols in it become parameters of the kernel."""
         names = {symbol: self.value(value) for symbol, value in indirect}
         for symbol in index.free_symbols - self.axes - names.keys() - self.variables:
             self.parameters.sizes[symbol] = None
         return index_text(index, "cpp", names, within)
 
-    def element(self, buffer: str, index: Size, indirect: tuple[tuple[sympy.Symbol, Expr], ...] = ()) -> str:
+    def element(self, buffer: str, index: ir.Size, indirect: tuple[tuple[sympy.Symbol, ir.Expr], ...] = ()) -> str:
         pointer = self.parameters.pointer(buffer, self.buffers[buffer].layout.dtype)
         return f"{pointer}[{self.index(index, indirect)}]"
 
@@ -113,17 +98,17 @@ class CppValues:
         """The computing value of an element of `buffer` that was copied elsewhere."""
         return load(element, self.buffers[buffer].layout.dtype)
 
-    def value(self, value: Expr) -> str:
+    def value(self, value: ir.Expr) -> str:
         """The name (or literal) of a value, after writing the lines that it needs."""
         if value not in self.names:
-            if isinstance(value, Const):
+            if isinstance(value, ir.Const):
                 return literal(value.value, value.dtype)
-            if isinstance(value, Masked):
+            if isinstance(value, ir.Masked):
                 return self._masked(value)
             self.define(value, self._text(value))
         return self.names[value]
 
-    def define(self, value: Expr, text: str, name: str | None = None) -> str:
+    def define(self, value: ir.Expr, text: str, name: str | None = None) -> str:
         """Write `type name = text;` under the value's origins and remember the name."""
         name = name or self.fresh()
         with origin(*self.causes(value)):
@@ -135,9 +120,9 @@ class CppValues:
         self.counter += 1
         return f"{prefix}{self.counter - 1}"
 
-    def causes(self, value: Expr) -> Origins:
+    def causes(self, value: ir.Expr) -> Origins:
         """A value's origins, with those of constants that its line spells out."""
-        spelled = (self.body.origins[child] for child in children(value) if isinstance(child, Const))
+        spelled = (self.body.origins[child] for child in ir.children(value) if isinstance(child, ir.Const))
         return union(self.body.origins[value], *spelled) or self.body.kernel.ids
 
     def write(self, write: Write, text: str) -> None:
@@ -145,7 +130,7 @@ class CppValues:
         loop = write.loop
         target = self.element(loop.buffer.name, loop.index, write.indirect)
         dtype = loop.buffer.layout.dtype
-        stored = store(text, dtype, isinstance(write.value, Cast) and write.value.to == dtype)
+        stored = store(text, dtype, isinstance(write.value, ir.Cast) and write.value.to == dtype)
         with origin(*(self.body.origins[write.value] or loop.origins or (loop.id,))):
             if loop.store == "set":
                 self.writer.line(f"{target} = {stored};")
@@ -167,39 +152,39 @@ class CppValues:
         """The bit of `bad` that stands for an error; kinds after the 30th share one."""
         return self.errors.setdefault((kind, message), min(len(self.errors), 30))
 
-    def _text(self, value: Expr) -> str:
+    def _text(self, value: ir.Expr) -> str:
         match value:
-            case IndexValue(index=index):
+            case ir.IndexValue(index=index):
                 text = self.index(index)
                 return text if value.dtype is torch.int64 else f"({CPP_TYPES[value.dtype]})({text})"
-            case Load(buffer=buffer, index=index, indirect=indirect):
+            case ir.Load(buffer=buffer, index=index, indirect=indirect):
                 return load(self.element(buffer, index, indirect), self.buffers[buffer].layout.dtype)
-            case Cast(value=operand, to=to):
+            case ir.Cast(value=operand, to=to):
                 return cast(self.value(operand), operand.dtype, to)
-            case Apply(op="where", args=(condition, *_)) if (
+            case ir.Apply(op="where", args=(condition, *_)) if (
                 value.dtype.is_floating_point and self._is_fixed(condition) and not PRINTERS.own("where")
             ):
                 return f"fixed_where({', '.join(map(self.value, value.args))})"
-            case Apply(op=op, args=args):
+            case ir.Apply(op=op, args=args):
                 operands = [self.value(arg) for arg in args]
                 dtype = args[-1].dtype
                 zero = 0
                 if op in DIVIDES and not dtype.is_floating_point:
                     zero = self.error(RuntimeError, ZERO_DIVISION)
                 return apply_text(op, dtype, operands, zero)
-            case Check(value=operand, size=size, what=what):
+            case ir.Check(value=operand, size=size, what=what):
                 return self._checked(value, self.value(operand), size, what)
             case Reduced(loop=loop):
                 raise AssertionError(f"{loop} is used before its reduction is over")
         raise AssertionError(f"unknown expression {type(value).__name__}")
 
-    def _is_fixed(self, condition: Expr) -> bool:
+    def _is_fixed(self, condition: ir.Expr) -> bool:
         """Whether it is the same for all points of the innermost loop."""
         kernel = self.body.kernel
         axes = kernel.inner or kernel.outer
         return bool(axes) and axes[-1].symbol not in self.body.symbols[condition]
 
-    def _checked(self, check: Check, operand: str, size: Size, what: str) -> str:
+    def _checked(self, check: ir.Check, operand: str, size: ir.Size, what: str) -> str:
         """Wrap a negative index where it may be; one out of range sets its bit of `bad` and becomes 0."""
         limit = self.index(size, within=PRODUCT)
         bit = self.error(IndexError, what)
@@ -211,7 +196,7 @@ class CppValues:
             self.writer.line(f"bad |= {outside} << {bit};")
         return f"{outside} ? 0 : {wrapped}"
 
-    def _masked(self, value: Masked) -> str:
+    def _masked(self, value: ir.Masked) -> str:
         """The value is computed, and its loads made, inside an if."""
         condition, other = self.value(value.condition), self.value(value.other)
         name = self.define(value, other)
@@ -238,7 +223,7 @@ _PRAGMAS = {
 class Nest:
     """Arranges the loops of one kernel, and writes them into `writer`; a subclass for each arrangement has `tree`."""
 
-    def __init__(self, body: KernelBody, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> None:
+    def __init__(self, body: KernelBody, buffers: Mapping[str, ir.Buffer], hints: Mapping[sympy.Symbol, int]) -> None:
         kernel = body.kernel
         self.body = body
         self.buffers = buffers
@@ -249,7 +234,7 @@ class Nest:
         written = frozenset(step.loop.buffer.name for step in kernel.steps)
         self.values = CppValues(body, dict(buffers), self.writer, Parameters(written), self.axes)
         self.roots = tuple(root for p in body.passes for root in p.roots)
-        self.all = list(walk(*self.roots))
+        self.all = list(ir.walk(*self.roots))
         self.writes = body.writes
         self.can_fail = any(map(can_fail, self.all))
         self.bound: frozenset[sympy.Symbol] = frozenset()
@@ -271,7 +256,7 @@ class Nest:
         with origin(*self.body.kernel.ids):
             self.writer.line(text)
 
-    def caused(self, value: Expr, *lines: str) -> None:
+    def caused(self, value: ir.Expr, *lines: str) -> None:
         """Lines that `value` causes."""
         with origin(*self.values.causes(value)):
             for line in lines:
@@ -279,11 +264,11 @@ class Nest:
 
     # Sizes.
 
-    def hint(self, axes: Iterable[Axis]) -> int:
+    def hint(self, axes: Iterable[ir.Axis]) -> int:
         """The number of points, by the example values of the size symbols."""
         return hint(points(axes), self.hints)
 
-    def size(self, axis: Axis, within: int = 0) -> str:
+    def size(self, axis: ir.Axis, within: int = 0) -> str:
         return self.values.index(axis.size, within=within)
 
     # Loops.
@@ -326,7 +311,7 @@ class Nest:
         return clauses + ["reduction(|:bad)"] * self.can_fail
 
     def nest(
-        self, loops: Sequence[TiledLoop], roots: Iterable[Expr], body: Iterable[Part], level: int = 0
+        self, loops: Sequence[TiledLoop], roots: Iterable[ir.Expr], body: Iterable[Part], level: int = 0
     ) -> tuple[Part, ...]:
         """`loops` around `body`; in each, first those values under `roots` are computed that do not change in the loops
         below it. `level` are the passes that are over."""
@@ -338,20 +323,20 @@ class Nest:
             inside = (partial(self.hoist, roots, level), *inside)
         return (first.around(*inside),)
 
-    def is_known(self, value: Expr, bound: frozenset[sympy.Symbol], level: int) -> bool:
+    def is_known(self, value: ir.Expr, bound: frozenset[sympy.Symbol], level: int) -> bool:
         """Whether `value` depends on the axes `bound`, and on the passes that are over, alone."""
-        known = self.body.level[value] <= level and not isinstance(value, (Const, Reduced))
+        known = self.body.level[value] <= level and not isinstance(value, (ir.Const, Reduced))
         return known and (self.body.symbols[value] & self.axes) <= bound
 
-    def hoist(self, roots: Iterable[Expr], level: int = 0) -> None:
+    def hoist(self, roots: Iterable[ir.Expr], level: int = 0) -> None:
         """Compute the values that depend on the axes of the open loops alone."""
-        for value in walk(*roots, below=evaluated):
+        for value in ir.walk(*roots, below=ir.evaluated):
             if self.is_known(value, self.bound, level):
                 self.values.value(value)
 
     # Threads and vectors.
 
-    def parallel(self, shared: Iterable[Axis]) -> bool:
+    def parallel(self, shared: Iterable[ir.Axis]) -> bool:
         """Whether threads share loops over these axes: not for little work, nor where two might write one element."""
         total = points((*self.outer, *self.inner))
         enough = not total.is_Integer or total >= self._least
@@ -367,9 +352,9 @@ class Nest:
     @cached_property
     def _least(self) -> int:
         """Points of the kernel from which on threads pay."""
-        return PARALLEL_WORK // max(1, sum(2 if isinstance(v, Load) else flops(v) for v in self.all) // 2)
+        return PARALLEL_WORK // max(1, sum(2 if isinstance(v, ir.Load) else flops(v) for v in self.all) // 2)
 
-    def share(self, loops: Sequence[TiledLoop], axes: Iterable[Axis]) -> list[TiledLoop]:
+    def share(self, loops: Sequence[TiledLoop], axes: Iterable[ir.Axis]) -> list[TiledLoop]:
         """The loops, shared by threads where that pays."""
         return [replace(loop, kind="parallel") for loop in loops] if self.parallel(axes) else list(loops)
 
@@ -377,12 +362,14 @@ class Nest:
         """The loop with vector lanes; as it is where neighbors may meet in one element."""
         return replace(loop, kind="vector") if all(writes_disjoint(write, loop.axis) for write in writes) else loop
 
-    def _fails_along(self, axis: Axis) -> bool:
+    def _fails_along(self, axis: ir.Axis) -> bool:
         """Whether a value that may fail is computed in the innermost loop, over `axis`, rather than before it."""
         if not self.can_fail:
             return False
         level, symbols = self.body.level, self.body.symbols
-        before = {v for v in walk(*self.roots, below=evaluated) if level[v] == 0 and axis.symbol not in symbols[v]}
+        before = {
+            v for v in ir.walk(*self.roots, below=ir.evaluated) if level[v] == 0 and axis.symbol not in symbols[v]
+        }
         return any(can_fail(value) and value not in before for value in self.all)
 
     # Stores.
@@ -397,7 +384,7 @@ class Nest:
         for write, text in zip(writes, texts, strict=True):
             self.values.write(write, text)
 
-    def type_name(self, value: Expr) -> str:
+    def type_name(self, value: ir.Expr) -> str:
         return CPP_TYPES[value.dtype]
 
 
@@ -405,14 +392,14 @@ def _collapsed(loop: TiledLoop, around: TiledLoop | None) -> bool:
     return around is not None and around.kind == loop.kind == "parallel"
 
 
-def can_fail(value: Expr) -> bool:
+def can_fail(value: ir.Expr) -> bool:
     """Whether computing the value may end the program with an error."""
-    if isinstance(value, Apply):
+    if isinstance(value, ir.Apply):
         return value.op in DIVIDES and not value.args[0].dtype.is_floating_point
-    return isinstance(value, Check)
+    return isinstance(value, ir.Check)
 
 
-def writes_disjoint(write: Write, axis: Axis) -> bool:
+def writes_disjoint(write: Write, axis: ir.Axis) -> bool:
     """Whether different points of `axis` always write different elements: true of a plain store; of a scatter where
     every other term of the index moves by whole ranges of the axis, or stays within one of its steps."""
     if not write.indirect and write.loop.store == "set":

@@ -18,48 +18,33 @@ from torch.utils._sympy.reference import TensorReferenceAnalysis
 
 from explorer.compiler.lower import reasons
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir import loops as ir
 from explorer.ir.index import ZERO, affine, below, never_below, rejoined
-from explorer.ir.loops import (
-    Apply,
-    Buffer,
-    Check,
-    Expr,
-    IndexValue,
-    Load,
-    Loop,
-    Masked,
-    Size,
-    View,
-    children,
-    evaluated,
-    value_key,
-    walk,
-)
 from explorer.ir.sizes import Sizes
 
 
-def missing(checks: Iterable[Loop], others: Iterable[Loop]) -> set[str]:
+def missing(checks: Iterable[ir.Loop], others: Iterable[ir.Loop]) -> set[str]:
     """Those loops among `checks` that check an element which no loop of `others` checks."""
     numbers: dict[object, int] = {}
     made = {number for loop in others for number in _checked(loop, numbers)}
     return {loop.id for loop in checks if not made.issuperset(_checked(loop, numbers))}
 
 
-def _checked(loop: Loop, numbers: dict[object, int]) -> Iterator[int]:
+def _checked(loop: ir.Loop, numbers: dict[object, int]) -> Iterator[int]:
     """A number for each check that the loop makes at all its points: the same for checks of the same elements."""
     axes = loop.ranges
-    number: dict[Expr, int] = {}
-    always = set(walk(*loop.roots, below=evaluated))
-    for expr in walk(*always):
-        key = value_key(expr, tuple(number[child] for child in children(expr)))
-        if isinstance(expr, (Load, IndexValue)):
-            from_data = {symbol for symbol, _ in expr.indirect} if isinstance(expr, Load) else set()
+    number: dict[ir.Expr, int] = {}
+    always = set(ir.walk(*loop.roots, below=ir.evaluated))
+    for expr in ir.walk(*always):
+        key = ir.value_key(expr, tuple(number[child] for child in ir.children(expr)))
+        if isinstance(expr, (ir.Load, ir.IndexValue)):
+            from_data = {symbol for symbol, _ in expr.indirect} if isinstance(expr, ir.Load) else set()
             key = tuple(_reached(each, axes, from_data) if each is expr.index else each for each in key)
         number[expr] = numbers.setdefault(key, len(numbers))
-    yield from (number[expr] for expr in always if isinstance(expr, Check))
+    yield from (number[expr] for expr in always if isinstance(expr, ir.Check))
 
 
-def _reached(index: Size, axes: dict[sympy.Symbol, Size], from_data: set[sympy.Symbol]) -> object:
+def _reached(index: ir.Size, axes: dict[sympy.Symbol, ir.Size], from_data: set[sympy.Symbol]) -> object:
     """What positions an index takes: where it starts, and by which steps how often; what equals nothing else for an
     index that no steps describe."""
     parts = affine(index, axes)
@@ -76,7 +61,7 @@ def _reached(index: Size, axes: dict[sympy.Symbol, Size], from_data: set[sympy.S
 MOST_POINTS = 1 << 22
 """Points of constant ranges that are tried one by one where bounds do not prove an index."""
 
-Conditions = tuple[tuple[Size, Size], ...]
+Conditions = tuple[tuple[ir.Size, ir.Size], ...]
 """(index, bound) for each `index >= bound` that holds, with the constant part of the index taken over."""
 
 
@@ -91,36 +76,36 @@ class _AtPoints(TensorReferenceAnalysis):
 class BoundsProofs:
     """Proofs for the operations of one graph."""
 
-    def __init__(self, buffers: Mapping[str, Buffer], sizes: Sizes) -> None:
+    def __init__(self, buffers: Mapping[str, ir.Buffer], sizes: Sizes) -> None:
         self._buffers = buffers
         self._sizes = sizes
-        self._last: dict[str, Size] = {}
+        self._last: dict[str, ir.Size] = {}
         self._proven: set[tuple[Any, ...]] = set()
-        self._checked: dict[Expr, sympy.Symbol] = {}
+        self._checked: dict[ir.Expr, sympy.Symbol] = {}
         """What conditions call an index that is read from memory."""
 
-    def loop(self, loop: Loop) -> None:
+    def loop(self, loop: ir.Loop) -> None:
         """Raises Unsupported where an access may lie outside of its buffer."""
         if any(axis.size == 0 for axis in (*loop.axes, *loop.reduced)):
             return
         ranges = loop.ranges
         self._access(loop.id, loop.index, loop.indirect, ranges, ())
-        seen: set[tuple[Expr, Conditions]] = set()
-        pending: list[tuple[Expr, Conditions]] = [(root, ()) for root in loop.roots]
+        seen: set[tuple[ir.Expr, Conditions]] = set()
+        pending: list[tuple[ir.Expr, Conditions]] = [(root, ()) for root in loop.roots]
         while pending:
             expr, given = each = pending.pop()
             if each in seen:
                 continue
             seen.add(each)
-            if isinstance(expr, Load):
+            if isinstance(expr, ir.Load):
                 self._access(expr.buffer, expr.index, expr.indirect, ranges, given)
-            if isinstance(expr, Masked):
+            if isinstance(expr, ir.Masked):
                 said = self._comparisons(expr.condition)
                 pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *said))]
             else:
-                pending += [(child, given) for child in children(expr)]
+                pending += [(child, given) for child in ir.children(expr)]
 
-    def view(self, view: View) -> None:
+    def view(self, view: ir.View) -> None:
         """Raises Unsupported where elements of a view may lie outside of its buffer."""
         layout = view.layout
         if ZERO in layout.size or layout == self._buffers[view.buffer].layout:
@@ -129,7 +114,7 @@ class BoundsProofs:
         if not inside:
             raise Unsupported(Why(reasons.UNPROVEN, f"{view}"))
 
-    def _reach(self, name: str) -> Size:
+    def _reach(self, name: str) -> ir.Size:
         """The last position of the memory that a buffer is in."""
         if name not in self._last:
             buffer = self._buffers[name]
@@ -141,12 +126,12 @@ class BoundsProofs:
     def _access(
         self,
         name: str,
-        index: Size,
-        indirect: Iterable[tuple[sympy.Symbol, Expr]],
-        ranges: Mapping[sympy.Symbol, Size],
+        index: ir.Size,
+        indirect: Iterable[tuple[sympy.Symbol, ir.Expr]],
+        ranges: Mapping[sympy.Symbol, ir.Size],
         given: Conditions,
     ) -> None:
-        checked = {symbol: value.size for symbol, value in indirect if isinstance(value, Check)}
+        checked = {symbol: value.size for symbol, value in indirect if isinstance(value, ir.Check)}
         if self._checked and given:
             known = {self._checked[value]: symbol for symbol, value in indirect if value in self._checked}
             here = ((condition.xreplace(known), bound) for condition, bound in given)
@@ -165,7 +150,9 @@ class BoundsProofs:
             raise Unsupported(Why(reasons.UNPROVEN, f"{name}[{index}]{said}, which has {reach} + 1 elements"))
         self._proven.add(key)
 
-    def _at_all_points(self, index: Size, reach: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions) -> bool:
+    def _at_all_points(
+        self, index: ir.Size, reach: ir.Size, ranges: Mapping[sympy.Symbol, ir.Size], given: Conditions
+    ) -> bool:
         """Whether an index over constant ranges is inside at each point where the conditions hold: all are tried."""
         symbols = sorted(set().union(index.free_symbols, *(condition.free_symbols for condition, _ in given)), key=str)
         sizes = [ranges.get(symbol, sympy.oo) for symbol in symbols]
@@ -177,7 +164,7 @@ class BoundsProofs:
             for at, (symbol, n) in enumerate(zip(symbols, sizes, strict=True))
         }
 
-        def at(size: Size) -> torch.Tensor:
+        def at(size: ir.Size) -> torch.Tensor:
             return torch.as_tensor(sympy_interp(_AtPoints, points, size))
 
         tried = torch.ones((), dtype=torch.bool)
@@ -186,7 +173,7 @@ class BoundsProofs:
         found = at(index)
         return bool((((found >= 0) & (found <= int(reach))) | ~tried).all())
 
-    def _least(self, index: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions) -> bool:
+    def _least(self, index: ir.Size, ranges: Mapping[sympy.Symbol, ir.Size], given: Conditions) -> bool:
         """Whether an index is 0 or more at all points where the conditions hold."""
         if never_below(index, ZERO, ranges, self._holds):
             return True
@@ -206,13 +193,13 @@ class BoundsProofs:
                         return True
         return False
 
-    def _comparisons(self, condition: Expr) -> Conditions:
+    def _comparisons(self, condition: ir.Expr) -> Conditions:
         """What a condition over indices says, as far as it is a conjunction of comparisons."""
-        found: list[tuple[Size, Size]] = []
+        found: list[tuple[ir.Size, ir.Size]] = []
         pending = [condition]
         while pending:
             test = pending.pop()
-            if not isinstance(test, Apply):
+            if not isinstance(test, ir.Apply):
                 continue
             if test.op == "logical_and":
                 pending += test.args
@@ -224,13 +211,13 @@ class BoundsProofs:
             found += [(least_of, ZERO) for least_of in map(sympy.expand, least.get(test.op, []))]
         return tuple(found)
 
-    def _indexed(self, value: Expr) -> Size | None:
+    def _indexed(self, value: ir.Expr) -> ir.Size | None:
         """An integer of a condition over the axes and over what is read from memory and checked."""
-        if isinstance(value, IndexValue):
+        if isinstance(value, ir.IndexValue):
             return value.index
-        if isinstance(value, Check):
+        if isinstance(value, ir.Check):
             return self._checked.setdefault(value, sympy.Dummy("checked", integer=True))
-        if isinstance(value, Apply) and value.op in ("add", "sub", "mul") and value.dtype == torch.int64:
+        if isinstance(value, ir.Apply) and value.op in ("add", "sub", "mul") and value.dtype == torch.int64:
             a, b = map(self._indexed, value.args)
             if a is None or b is None:
                 return None
@@ -238,7 +225,7 @@ class BoundsProofs:
         constant = getattr(value, "value", None)
         return sympy.Integer(constant) if type(constant) is int else None
 
-    def _holds(self, least: Size) -> bool:
+    def _holds(self, least: ir.Size) -> bool:
         if not least.is_Integer:
             least = sympy.expand(least)
         if least.is_Integer:
@@ -250,7 +237,7 @@ class BoundsProofs:
             return all(self._holds(least.xreplace({choice: arg})) for arg in choice.args)
         return any(self._holds_times(least, quotient) for quotient in least.atoms(sym.FloorDiv, sym.CeilToInt))
 
-    def _holds_times(self, least: Size, quotient: Size) -> bool:
+    def _holds_times(self, least: ir.Size, quotient: ir.Size) -> bool:
         """Whether `least` times the divisor of a quotient in it is 0 or more: a - b + 1 <= b * (a // b) <= a."""
         if isinstance(quotient, sym.FloorDiv):
             a, b = quotient.args

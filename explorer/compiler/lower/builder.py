@@ -15,27 +15,12 @@ from explorer.compiler.lower.indexing import Indexing, split_axes, strides
 from explorer.compiler.lower.tensors import Element, Restride, Tensor
 from explorer.core.origin import Origins, origin, origins, union
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir import loops as ir
 from explorer.ir.index import ZERO, Point, contiguous, equal, integer, row_major
-from explorer.ir.loops import (
-    Buffer,
-    Check,
-    Combine,
-    Const,
-    Expr,
-    Extern,
-    Layout,
-    Load,
-    Loop,
-    Operation,
-    Size,
-    View,
-    all_origins,
-    merged,
-)
 from explorer.ir.scalar import computing_dtype
 from explorer.ir.sizes import Sizes
 
-Body = Callable[[Point, Point], Expr]
+Body = Callable[[Point, Point], ir.Expr]
 """The value at a point of the outer and a point of the reduced axes."""
 
 
@@ -54,12 +39,12 @@ class Lowering:
         self.sizes = sizes
         self.weight = sizes.weight
         self.device = device
-        self.operations: list[Operation] = []
-        self.buffers: dict[str, Buffer] = {}
-        self.indirect: dict[sympy.Symbol, Expr] = {}
+        self.operations: list[ir.Operation] = []
+        self.buffers: dict[str, ir.Buffer] = {}
+        self.indirect: dict[sympy.Symbol, ir.Expr] = {}
         self.checks: set[str] = set()
         """The loops that do nothing but check index tensors."""
-        self._symbols: dict[Expr, sympy.Symbol] = {}
+        self._symbols: dict[ir.Expr, sympy.Symbol] = {}
         self._taken = set(taken)
         self._mark = mark
         self._numbers: dict[str, int] = {}
@@ -98,12 +83,12 @@ class Lowering:
             base=of, restride=restride,
         )  # fmt: skip
 
-    def stored(self, buffer: Buffer) -> Tensor:
+    def stored(self, buffer: ir.Buffer) -> Tensor:
         """A tensor that is all of `buffer`."""
         self.buffers[buffer.name] = buffer
         layout = buffer.layout
         tensor = Tensor(layout.dtype, layout.device, layout.size, _no_element, stride=layout.stride)
-        tensor.put(View(buffer.name, layout), self.load)
+        tensor.put(ir.View(buffer.name, layout), self.load)
         return tensor
 
     def root(self, buffer: str) -> str:
@@ -116,19 +101,19 @@ class Lowering:
         """Whether its memory is the caller's, or a captured tensor's."""
         return self.buffers[self.root(buffer)].kind in ("input", "constant")
 
-    def load(self, place: View, point: Point) -> Expr:
+    def load(self, place: ir.View, point: Point) -> ir.Expr:
         """The element of a tensor in memory."""
         index = self.indexing.linear(point, place.layout.stride, place.layout.offset)
-        return Load(computing_dtype(place.layout.dtype), origins(), place.buffer, index, self.values_behind(index))
+        return ir.Load(computing_dtype(place.layout.dtype), origins(), place.buffer, index, self.values_behind(index))
 
-    def values_behind(self, index: Size) -> tuple[tuple[sympy.Symbol, Expr], ...]:
+    def values_behind(self, index: ir.Size) -> tuple[tuple[sympy.Symbol, ir.Expr], ...]:
         """(symbol, value) for each symbol of the index that is computed from data, in the order of their making."""
         if not self.indirect:
             return ()
         used = index.free_symbols
         return tuple((symbol, value) for symbol, value in self.indirect.items() if symbol in used)
 
-    def behind(self, value: Expr, size: Size) -> sympy.Symbol:
+    def behind(self, value: ir.Expr, size: ir.Size) -> sympy.Symbol:
         """A symbol for an index into `size` that is computed from data; the same for the same value."""
         if value not in self._symbols:
             self._symbols[value] = symbol = self.indexing.symbol("at", size)
@@ -137,25 +122,25 @@ class Lowering:
 
     # Memory
 
-    def realize(self, tensor: Tensor, why: str, detail: str = "", *, exact: bool = False) -> View:
+    def realize(self, tensor: Tensor, why: str, detail: str = "", *, exact: bool = False) -> ir.View:
         """Put the tensor in memory, with the strides it has in eager where those are dense, or are wanted exactly."""
         if not tensor.in_memory():
             apart = exact and tensor.stride is not None and self.are_disjoint(tensor.size, tensor.stride)
             stride = tensor.stride if apart else self.dense(tensor.size, tensor.stride)
             assert stride is not None
-            layout = Layout(tensor.dtype, tensor.device, tensor.size, stride)
+            layout = ir.Layout(tensor.dtype, tensor.device, tensor.size, stride)
             if tensor.device == self.device:
                 made = self.loop(layout, lambda outer, _: tensor.at(outer), Why(why, detail), cause=tensor.origins)
             else:
                 made = self._elsewhere(tensor, layout)
-            tensor.put(View(made.name, layout), self.load)
+            tensor.put(ir.View(made.name, layout), self.load)
         assert tensor.place is not None
         return tensor.place
 
-    def _elsewhere(self, tensor: Tensor, layout: Layout) -> Buffer:
+    def _elsewhere(self, tensor: Tensor, layout: ir.Layout) -> ir.Buffer:
         """A number as a tensor on a device that no loop runs on. Raises Unsupported for what needs computing."""
         value = tensor.at(tensor.size) if not tensor.size else None
-        if not isinstance(value, Const):
+        if not isinstance(value, ir.Const):
             raise Unsupported(Why(reasons.OTHER_DEVICE, f"{layout} on {tensor.device}"))
         with origin(*tensor.origins):
             facts = (("dtype", tensor.dtype), ("device", tensor.device))
@@ -173,7 +158,7 @@ class Lowering:
         of = dict(enumerate(wanted))
         if any(size[d] != 1 and stride == 0 for d, stride in of.items()):
             return contiguous(size)
-        expected: Size = integer(1)
+        expected: ir.Size = integer(1)
         for place in sorted(of, key=lambda d: (self.weight(wanted[d]), self.weight(size[d]), -d)):
             if size[place] != 1:
                 of[place] = wanted[place] if equal(wanted[place], expected) else expected
@@ -190,7 +175,7 @@ class Lowering:
                 reach = reach + stride[place] * (size[place] - 1)
         return ZERO not in size
 
-    def memory(self, tensor: Tensor, why: str, *, exact: bool = False) -> View:
+    def memory(self, tensor: Tensor, why: str, *, exact: bool = False) -> ir.View:
         """Where the tensor is in memory, putting it there first. A view of a computed value is taken of the value's
         memory, unless the view is much smaller. `exact`: with eager's strides, and with gaps between the elements where
         eager has them and `why` asks for them."""
@@ -220,35 +205,35 @@ class Lowering:
             raise Unsupported(Why(reasons.PAST_ELEMENTS, f"a view of strides {tensor.stride} by {tensor.size}"))
         return made
 
-    def _copied(self, place: View, stride: Point) -> View:
+    def _copied(self, place: ir.View, stride: Point) -> ir.View:
         """A copy with these strides, which are dense, made by the library."""
         layout = place.layout
         order = sorted(range(len(stride)), key=lambda d: -self.weight(stride[d]))
         size, turned = ([each[d] for d in order] for each in (layout.size, layout.stride))
-        given = View(place.buffer, replace(layout, size=tuple(size), stride=tuple(turned)))
+        given = ir.View(place.buffer, replace(layout, size=tuple(size), stride=tuple(turned)))
         why = Why(reasons.LAYOUT, "eager's strides")
         to = replace(given.layout, stride=contiguous(size), offset=ZERO)
         kwargs = (("memory_format", torch.contiguous_format),)
         made = self.made(to, why, torch.ops.aten.clone.default, (given,), kwargs)
-        return View(made.name, replace(to, size=layout.size, stride=stride))
+        return ir.View(made.name, replace(to, size=layout.size, stride=stride))
 
     # Operations
 
     def loop(
         self,
-        layout: Layout,
+        layout: ir.Layout,
         body: Body,
         why: Why,
         *,
         over: Point | None = None,
         reduced: Point = (),
-        combine: Combine | None = None,
-        index: Callable[[Point], Size] | None = None,
+        combine: ir.Combine | None = None,
+        index: Callable[[Point], ir.Size] | None = None,
         store: Literal["set", "add", "max", "min", "prod"] = "set",
         alias_of: str | None = None,
         cause: Origins = (),
         names: tuple[str, str] = ("buf", "r"),
-    ) -> Buffer:
+    ) -> ir.Buffer:
         """Write a loop over the points of `over` (the buffer's own, unless it scatters) and return its new buffer.
 
         Axes go from the largest stride to the smallest, without those of size 1, split where a view takes them apart.
@@ -276,13 +261,13 @@ class Lowering:
                 value = constant(0, value.dtype)
             where = self.indexing.linear(point, layout.stride, layout.offset) if index is None else index(point)
             places = self.values_behind(where)
-            value, *behind = merged((value, *(place for _, place in places)))
+            value, *behind = ir.merged((value, *(place for _, place in places)))
             indirect = tuple((symbol, place) for (symbol, _), place in zip(places, behind, strict=True))
-            causes = union(origins(), all_origins(value, *behind))
-            buffer = Buffer(self.name(names[0]), layout, "loop", origins(), alias_of, why)
+            causes = union(origins(), ir.all_origins(value, *behind))
+            buffer = ir.Buffer(self.name(names[0]), layout, "loop", origins(), alias_of, why)
         self.buffers[buffer.name] = buffer
         self.operations.append(
-            Loop(buffer, axes, value, where, reduced_axes, combine, store, indirect, causes)
+            ir.Loop(buffer, axes, value, where, reduced_axes, combine, store, indirect, causes)
         )  # fmt: skip
         return buffer
 
@@ -290,19 +275,19 @@ class Lowering:
         """A loop that makes the checks in `element` for every element of an index tensor. What reads the result of
         indexing may drop some: those of rows that a slice leaves out, or all of a constant's."""
         point = tuple(self.indexing.axis("c", d, n).symbol for d, n in enumerate(index.size))
-        if isinstance(element(point), Check):
-            layout, why = Layout(torch.int64, index.device, (), ()), Why(reasons.CHECK, what)
+        if isinstance(element(point), ir.Check):
+            layout, why = ir.Layout(torch.int64, index.device, (), ()), Why(reasons.CHECK, what)
             made = self.loop(
                 layout, lambda _, at: element(at), why, reduced=index.size, combine="max", names=("check", "c")
             )
             self.checks.add(made.name)
 
     def made(
-        self, layout: Layout, why: Why, target: Callable[..., object], args: tuple[object, ...],
+        self, layout: ir.Layout, why: Why, target: Callable[..., object], args: tuple[object, ...],
         kwargs: tuple[tuple[str, object], ...] = (),
-    ) -> Buffer:  # fmt: skip
+    ) -> ir.Buffer:  # fmt: skip
         """A buffer that a library call makes."""
-        made = Buffer(self.name("buf"), layout, "extern", origins(), None, why)
+        made = ir.Buffer(self.name("buf"), layout, "extern", origins(), None, why)
         self.buffers[made.name] = made
         self.extern(target, args, kwargs, (made,), why, returns_tuple=False)
         return made
@@ -312,12 +297,12 @@ class Lowering:
         target: Callable[..., Any],
         args: tuple[object, ...],
         kwargs: tuple[tuple[str, Any], ...],
-        outputs: tuple[Buffer | None, ...],
+        outputs: tuple[ir.Buffer | None, ...],
         why: Why,
         **facts: Any,
-    ) -> Extern:
+    ) -> ir.Extern:
         """Write a library call; the args hold Views."""
-        made = Extern(self.name("call"), target, args, kwargs, outputs, why=why, origins=origins(), **facts)
+        made = ir.Extern(self.name("call"), target, args, kwargs, outputs, why=why, origins=origins(), **facts)
         self.operations.append(made)
         return made
 
@@ -333,5 +318,5 @@ def same_strides(size: Point, one: Point, other: Point) -> bool:
     return all(n == 1 or equal(a, b) for n, a, b in zip(size, one, other, strict=True))
 
 
-def _no_element(point: Point) -> Expr:
+def _no_element(point: Point) -> ir.Expr:
     raise AssertionError("a tensor in memory is loaded")

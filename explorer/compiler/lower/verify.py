@@ -7,25 +7,11 @@ from collections.abc import Mapping
 import sympy
 import torch
 
-from explorer.ir.loops import (
-    Apply,
-    Buffer,
-    Cast,
-    Check,
-    Extern,
-    IndexValue,
-    Load,
-    Loop,
-    Loops,
-    Masked,
-    Size,
-    View,
-    walk,
-)
+from explorer.ir import loops as ir
 from explorer.ir.scalar import OPS, computing_dtype
 
 
-def verify_loops(loops: Loops) -> None:
+def verify_loops(loops: ir.Loops) -> None:
     """Raises AssertionError where a buffer is read before it is written or written twice, where dtypes disagree, an
     index uses an unknown symbol, an element has no origin, or a node is not accounted for."""
     written = {entry.name for entry in loops.inputs if hasattr(entry, "name") and hasattr(entry, "layout")}
@@ -33,7 +19,7 @@ def verify_loops(loops: Loops) -> None:
     sizes = {symbol for entry in loops.inputs for size in _sizes(entry) for symbol in size.free_symbols}
     for operation in loops.operations:
         assert operation.origins, f"{operation.id} has no origin"
-        if isinstance(operation, Loop):
+        if isinstance(operation, ir.Loop):
             _verify_loop(buffers, operation, written, sizes)
         else:
             _verify_extern(operation, written)
@@ -43,7 +29,7 @@ def verify_loops(loops: Loops) -> None:
             assert buffer.alias_of is None or buffer.alias_of in buffers, f"{buffer.name} shares unknown memory"
             written.add(buffer.name)
     for output in loops.outputs:
-        if isinstance(output, View):
+        if isinstance(output, ir.View):
             assert output.buffer in written, f"output {output.buffer} is never written"
             assert output.layout.dtype == buffers[output.buffer].layout.dtype
     ids = {operation.id for operation in loops.operations}
@@ -52,17 +38,17 @@ def verify_loops(loops: Loops) -> None:
         assert into or kind in ("view", "constant", "unused"), f"{node} is lost"
 
 
-def _verify_extern(call: Extern, written: set[str]) -> None:
+def _verify_extern(call: ir.Extern, written: set[str]) -> None:
     for view in call.views:
         assert view.buffer in written, f"{call.id} reads {view.buffer} before it is written"
 
 
-def _sizes(entry: Buffer | Size) -> tuple[Size, ...]:
+def _sizes(entry: ir.Buffer | ir.Size) -> tuple[ir.Size, ...]:
     """The sizes that an input gives: its own value, or a tensor's sizes and strides."""
-    return (*entry.layout.size, *entry.layout.stride, entry.layout.offset) if isinstance(entry, Buffer) else (entry,)
+    return (*entry.layout.size, *entry.layout.stride, entry.layout.offset) if isinstance(entry, ir.Buffer) else (entry,)
 
 
-def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str], sizes: set[sympy.Symbol]) -> None:
+def _verify_loop(buffers: Mapping[str, ir.Buffer], loop: ir.Loop, written: set[str], sizes: set[sympy.Symbol]) -> None:
     axes = loop.ranges.keys()
     strange = {symbol for size in loop.ranges.values() for symbol in size.free_symbols} - sizes
     assert not strange, f"{loop.id} runs over sizes that no input gives: {strange}"
@@ -74,24 +60,24 @@ def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str], s
     assert str(stored).endswith(made) if made else loop.value.dtype == stored, (
         f"{loop.id} stores {loop.value.dtype} in {loop.buffer.layout}"
     )
-    for expr in walk(*loop.roots):
+    for expr in ir.walk(*loop.roots):
         assert expr.origins, f"{loop.id}: {type(expr).__name__} without an origin"
         match expr:
-            case Load(buffer=name, index=index, indirect=indirect):
+            case ir.Load(buffer=name, index=index, indirect=indirect):
                 assert name in written, f"{loop.id} reads {name} before it is written"
                 assert expr.dtype == computing_dtype(buffers[name].layout.dtype), f"{loop.id} loads {name}"
                 strange = index.free_symbols - known - {symbol for symbol, _ in indirect}
                 assert not strange, f"{loop.id} loads {name}[{index}], which uses {strange}"
                 assert all(value.dtype == torch.int64 for _, value in indirect), f"{loop.id}: an index is not int64"
-            case IndexValue(index=index):
+            case ir.IndexValue(index=index):
                 strange = index.free_symbols - known
                 assert not strange, f"{loop.id} takes the value of {index}, which uses {strange}"
-            case Apply(op=op, args=args):
+            case ir.Apply(op=op, args=args):
                 operands = args[1:] if op == "where" else args
                 assert len(args) == OPS[op].arity and len({a.dtype for a in operands}) == 1, f"{loop.id}: {op}"
-            case Masked(condition=condition, value=value, other=other):
+            case ir.Masked(condition=condition, value=value, other=other):
                 assert str(condition.dtype) == "torch.bool" and value.dtype == other.dtype, f"{loop.id}: masked"
-            case Check(value=value):
+            case ir.Check(value=value):
                 assert value.dtype == torch.int64 == expr.dtype, f"{loop.id}: a checked index that is not int64"
-            case Cast(to=to):
+            case ir.Cast(to=to):
                 assert expr.dtype == computing_dtype(to), f"{loop.id}: cast"

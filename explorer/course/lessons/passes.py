@@ -11,18 +11,7 @@ from torch import fx
 
 import explorer
 from explorer.compiler.autograd import TRACE
-from explorer.course.compared import (
-    agree,
-    captured,
-    copies,
-    explored,
-    noded,
-    position,
-    ruled,
-    showing,
-    uses,
-    why_not_compiled,
-)
+from explorer.course import compared
 from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong, explained
 from explorer.ir.graph import Graph
 from explorer.show.record import Record
@@ -52,7 +41,7 @@ def programs() -> Iterator[tuple[str, Callable[..., Any], int]]:
 def dropped(whole: fx.Graph, left: fx.Graph, record: Record) -> str:
     """Where a record's trace has the first node of `whole` that is not in `left`."""
     names = {node.name for node in left.nodes}
-    return noded(record, next((node.name for node in whole.nodes if node.name not in names), ""), "trace")
+    return compared.noded(record, next((node.name for node in whole.nodes if node.name not in names), ""), "trace")
 
 
 def check_cse(answer: Answer) -> tuple[Score, ...]:
@@ -60,9 +49,9 @@ def check_cse(answer: Answer) -> tuple[Score, ...]:
     least = sum(fewest for _, _, fewest in programs())
     cases: list[tuple[str, Graph, fx.Graph, Show]] = []
     for name, function, _ in programs():
-        graph = TRACE(captured(function, x, y)).forward
+        graph = TRACE(compared.captured(function, x, y)).forward
         copy = graph.copy()
-        show = showing(function, (x, y), partial(dropped, graph.graph, copy))
+        show = compared.showing(function, (x, y), partial(dropped, graph.graph, copy))
         cases.append((name, graph, copy, show))
         with answer.at("compiles", name, show):
             answer["cse"](copy)
@@ -78,7 +67,7 @@ def check_cse(answer: Answer) -> tuple[Score, ...]:
             right = fx.GraphModule(dict(graph.constants), graph.graph)(*inputs(graph, x, y))
             torch.manual_seed(3)
             found = fx.GraphModule(dict(graph.constants), copy)(*inputs(graph, x, y))
-            if differs := position(tuple(found), tuple(right)):
+            if differs := compared.position(tuple(found), tuple(right)):
                 answer.fail(f"{name}: {differs}")
     left = sum(calls(copy) for _, _, copy, _ in cases)
     with answer.at("score"):
@@ -200,24 +189,24 @@ def check_silu(answer: Answer) -> tuple[Score, ...]:
     records = []
     for function in (gated, turned, other, shared, scaled):
         with answer.at("compiles", function.__name__), explorer.workbench(**rules):
-            records.append((function, record := explored(function, x, y)))
+            records.append((function, record := compared.explored(function, x, y)))
             answer.shown(record, "graphs")
-            if why := why_not_compiled(record):
+            if why := compared.why_not_compiled(record):
                 answer.fail(f"{function.__name__}: {why}")
     nodes = 0
     for function, record in records[:2]:
         answer.shown(record, "graphs")
         with answer.at("used", function.__name__):
-            if not uses(record):
+            if not compared.uses(record):
                 answer.fail(f"{function.__name__}: the record shows nothing that your rule made")
             last = record.graphs[-1].graph
             if not any("silu" in node.target for node in last.nodes):
                 answer.fail(f"{function.__name__}: no silu in the graph after your pass")
         nodes += sum(node.op == "call_function" for node in last.nodes)
     for function, record in records:
-        answer.shown(record, ruled(record))
+        answer.shown(record, compared.ruled(record))
         with explorer.workbench(**rules):
-            agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))])
+            compared.agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))])
     with answer.at("score"):
         if nodes > 4:
             answer.fail(f"{nodes} nodes are left in the two; 4 are enough: erase what nobody reads")
@@ -330,7 +319,7 @@ def times_zero(graph):
 
 def traced(record: Record) -> str:
     """Where a record has the graph that passes are given."""
-    return noded(record, "", "trace")
+    return compared.noded(record, "", "trace")
 
 
 def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
@@ -343,17 +332,17 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
     for name, function, _ in cases:
         with answer.at("defined", name):
             try:
-                right = rights[name] = function(*copies((x,)))
+                right = rights[name] = function(*compared.copies((x,)))
             except Exception as error:
                 answer.fail(f"`{name}`: eager raises {type(error).__name__}: {explained(error, answer.names)}")
             results = right if isinstance(right, tuple | list) else (right,)
             if other := [type(each).__name__ for each in results if not isinstance(each, torch.Tensor)]:
                 answer.fail(f"`{name}` returns a {other[0]}; return a tensor, or a tuple of tensors")
     for name, function, wrong in cases:
-        with answer.at("compiles", name, showing(function, (x,), traced)), explorer.workbench(passes=[wrong]):
-            record = records[name] = explored(function, *copies((x,)))
-            answer.shown(record, ruled(record))
-            if why := why_not_compiled(record):
+        with answer.at("compiles", name, compared.showing(function, (x,), traced)), explorer.workbench(passes=[wrong]):
+            record = records[name] = compared.explored(function, *compared.copies((x,)))
+            answer.shown(record, compared.ruled(record))
+            if why := compared.why_not_compiled(record):
                 said = f"with {wrong.__name__} there is no compiled code to compare (did it change a shape?)"
                 answer.fail(f"`{name}`: {said}: {why}")
     for name, _, wrong in cases:
@@ -363,15 +352,15 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
             if all(stage.same_as for stage in ran):
                 answer.fail(f"`{name}`: {wrong.__name__} changes nothing in its graph", record, traced(record))
     for name, function, _ in cases:
-        with answer.at("verified", name, showing(function, (x,), traced)):
-            if position(function(*copies((x,))), rights[name]):
+        with answer.at("verified", name, compared.showing(function, (x,), traced)):
+            if compared.position(function(*compared.copies((x,))), rights[name]):
                 answer.fail(f"`{name}`: two eager calls differ, so they cannot show that a pass is wrong")
-            if differs := position(explorer.compile(function)(*copies((x,))), rights[name]):
+            if differs := compared.position(explorer.compile(function)(*compared.copies((x,))), rights[name]):
                 answer.fail(f"`{name}`: compiled without the pass it differs from eager too: {differs}")
     for name, function, wrong in cases:
-        answer.shown(records[name], ruled(records[name]))
+        answer.shown(records[name], compared.ruled(records[name]))
         with answer.at("right", name), explorer.workbench(passes=[wrong]):
-            if not position(found := explorer.compile(function)(*copies((x,))), rights[name]):
+            if not compared.position(found := explorer.compile(function)(*compared.copies((x,))), rights[name]):
                 said = f"with {wrong.__name__} the result is still right"
                 answer.fail(f"`{name}`: {said}\neager: {rights[name]}\ncompiled: {found}")
     return ()

@@ -19,24 +19,11 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from explorer.ir.capture import KnownEffects
+from explorer.records.check import process
 from explorer.records.check.captured import effects_of
 from explorer.records.check.isolate import CODE, NotIsolated, Objects, State, TracedInto, reached, undone
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import named_arguments, tensors_reached
-from explorer.records.check.process import (
-    Heard,
-    OutputKinds,
-    OutputLine,
-    Outside,
-    Process,
-    Warned,
-    handlers_alive,
-    heard,
-    hushed,
-    is_seen_to_take,
-    noted,
-    warned_already,
-)
 from explorer.records.check.snapshot import (
     ClassAttributes,
     Description,
@@ -103,12 +90,12 @@ class RepeatedCalls:
     """What the real call left."""
     _changed_again: list[SavedBinding] | None = None
     """What a call that starts from there changes."""
-    _process: Process = field(default_factory=Process.now)
-    _process_after: Process | None = None
-    _handlers: Set[int] = field(default_factory=handlers_alive)
-    _warned: Warned = field(default_factory=warned_already)
-    _outputs: OutputKinds = field(default_factory=OutputKinds)
-    _heard: Heard = field(default_factory=partial(Heard, refuses=False))
+    _process: process.Process = field(default_factory=process.Process.now)
+    _process_after: process.Process | None = None
+    _handlers: Set[int] = field(default_factory=process.handlers_alive)
+    _warned: process.Warned = field(default_factory=process.warned_already)
+    _outputs: process.OutputKinds = field(default_factory=process.OutputKinds)
+    _heard: process.Heard = field(default_factory=partial(process.Heard, refuses=False))
 
     def __post_init__(self) -> None:
         try:
@@ -131,9 +118,9 @@ class RepeatedCalls:
         except NotIsolated:
             return False
         try:
-            with hushed(self._warned), heard(refuses=True):
+            with process.hushed(self._warned), process.heard(refuses=True):
                 return isinstance(effects_of(self.fn, self.args, self.kwargs), KnownEffects)
-        except (Exception, Outside):  # the program's own, as of arguments that do not fit: the call raises it
+        except (Exception, process.Outside):  # the program's own, as of arguments that do not fit: the call raises it
             return False
         finally:
             before.put()
@@ -170,15 +157,15 @@ class RepeatedCalls:
             stack.enter_context(_ONE_AT_A_TIME)
             stack.callback(self._look)
             if self.leave == "unchanged":
-                stack.enter_context(hushed())
-            self._outputs = stack.enter_context(noted(self._warned))
-            self._heard = stack.enter_context(heard(refuses=self.leave == "unchanged"))
+                stack.enter_context(process.hushed())
+            self._outputs = stack.enter_context(process.noted(self._warned))
+            self._heard = stack.enter_context(process.heard(refuses=self.leave == "unchanged"))
             yield
 
     def _look(self) -> None:
         """The call has ended, perhaps with an error. Raises nothing."""
         assert self.before is not None
-        self._process_after = Process.now()
+        self._process_after = process.Process.now()
         self._changed = self.before.changed()
         changed = self._process_after.changed_since(self._process, self._heard.compilers_variables)
         settings = (f"it changes a setting: {each}" for each in changed)
@@ -209,7 +196,7 @@ class RepeatedCalls:
 
     def _is_seen(self, taker: object) -> bool:
         assert self.before is not None
-        return is_seen_to_take(taker, self.before.state.objects, self._handlers)
+        return process.is_seen_to_take(taker, self.before.state.objects, self._handlers)
 
     def _missed(self, after: Snapshot) -> Iterator[str]:
         """Objects that the call let go of, and whose end the program may notice: by `__del__`, or a weak reference.
@@ -246,19 +233,19 @@ class RepeatedCalls:
             self.after, self._process_after = self.before, self._process
 
     @property
-    def printed(self) -> list[OutputLine]:
+    def printed(self) -> list[process.OutputLine]:
         """What the real call printed, logged and warned of."""
         return self._outputs.lines()
 
     @contextmanager
-    def behind(self) -> Iterator[OutputKinds]:
+    def behind(self) -> Iterator[process.OutputKinds]:
         """Around work that is not a call of the function: its output and effects are undone."""
         assert self.before is not None
         with _ONE_AT_A_TIME:
             if self.ended:
-                self._process_after = Process.now()
+                self._process_after = process.Process.now()
                 self.after = Snapshot(self.before.state.now())
-            with undone(self.restore), hushed(self._warned) as said, heard(refuses=True):
+            with undone(self.restore), process.hushed(self._warned) as said, process.heard(refuses=True):
                 yield said
 
     def _python_changes(self) -> Iterator[str]:
@@ -282,7 +269,7 @@ class RepeatedCalls:
         return {id(value) for value, _ in found.found.values() if not isinstance(value, torch.nn.Module)}
 
     @contextmanager
-    def repeated(self) -> Iterator[OutputKinds]:
+    def repeated(self) -> Iterator[process.OutputKinds]:
         """Around a call without lasting effects, which starts from the state before the first call."""
         assert self.before is not None
         self.made += 1
@@ -290,7 +277,7 @@ class RepeatedCalls:
             self.before.put()  # of a program that replaces sys.stdout this puts back the one that is not hushed
             self._process.put()
             self._changed_again = None  # it is told of a call that starts from what the first left
-            with hushed(self._warned) as said:
+            with process.hushed(self._warned) as said:
                 yield said
 
     def classes_made(self) -> bool:

@@ -10,19 +10,8 @@ import torch
 from torch import Tensor, fx
 
 from explorer.core.origin import Origins
+from explorer.ir import joint as artifacts
 from explorer.ir.graph import Graph, computed_from, info
-from explorer.ir.joint import (
-    GradientOf,
-    GraphInput,
-    GraphOutput,
-    NewValue,
-    Partitioned,
-    Primal,
-    Result,
-    SavedValue,
-    Tangent,
-    Traced,
-)
 from explorer.ir.record import DivergenceData
 from explorer.records.check import search
 from explorer.records.check.accuracy import largest_distance, not_close
@@ -80,10 +69,10 @@ class Stages:
         for name, made in self.stages:
             if isinstance(made, Graph) and made is not captured:
                 after_form, graph = form, made
-            elif isinstance(made, Traced):
+            elif isinstance(made, artifacts.Traced):
                 after_form = form if isinstance(form, Joint) else self._joint(made, before)
                 graph = made.forward
-            elif isinstance(made, Partitioned) and isinstance(form, Joint):
+            elif isinstance(made, artifacts.Partitioned) and isinstance(form, Joint):
                 for half, values in self._halves(form, made, wide):
                     yield StageChange(f"{name}, {half.name}", form, before, form, values, part=True)
                 continue
@@ -93,7 +82,7 @@ class Stages:
             yield StageChange(name, form, before, after_form, after)
             form, before = after_form, after
 
-    def _joint(self, traced: Traced, captured: search.NodeValues) -> Joint:
+    def _joint(self, traced: artifacts.Traced, captured: search.NodeValues) -> Joint:
         signature = traced.signature
         results = signature.forward_outputs
         joint = Joint(self.inputs, captured, lambda graph: signature.inputs, lambda tangent: results[tangent.output])
@@ -101,9 +90,11 @@ class Stages:
         joint.outputs, joint.mutates = signature.outputs, bool(signature.mutations)
         return joint
 
-    def _halves(self, joint: Joint, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, search.NodeValues]]:
+    def _halves(
+        self, joint: Joint, parts: artifacts.Partitioned, wide: bool
+    ) -> Iterator[tuple[Graph, search.NodeValues]]:
         """The halves of a partitioned graph, the backward on what the forward keeps."""
-        primals = [source for source in parts.signature.inputs if isinstance(source, Primal)]
+        primals = [source for source in parts.signature.inputs if isinstance(source, artifacts.Primal)]
         forward = joint.run(parts.forward, wide, primals)
         yield parts.forward, forward
         joint.kept = {id: forward.returned[place] for id, place in parts.kept_at.items()}
@@ -111,9 +102,9 @@ class Stages:
 
     def _tangents(self) -> frozenset[str]:
         """The placeholders that take the gradients of outputs."""
-        traced = next(a for _, a in self.stages if isinstance(a, Traced))
+        traced = next(a for _, a in self.stages if isinstance(a, artifacts.Traced))
         pairs = zip(traced.forward.inputs, traced.signature.inputs, strict=True)
-        return frozenset(info(node).id for node, source in pairs if isinstance(source, Tangent))
+        return frozenset(info(node).id for node, source in pairs if isinstance(source, artifacts.Tangent))
 
 
 @dataclass
@@ -206,9 +197,9 @@ class Joint:
 
     inputs: Sequence[Any]
     captured: search.NodeValues
-    sources: Callable[[Graph], Sequence[GraphInput]]
-    of: Callable[[Tangent], GraphOutput]
-    outputs: Sequence[GraphOutput | None] = ()
+    sources: Callable[[Graph], Sequence[artifacts.GraphInput]]
+    of: Callable[[artifacts.Tangent], artifacts.GraphOutput]
+    outputs: Sequence[artifacts.GraphOutput | None] = ()
     mutates: bool = False
     tangents: dict[int, Tensor] = field(default_factory=dict)
     ends: dict[int, Tensor] = field(default_factory=dict)
@@ -218,27 +209,27 @@ class Joint:
         """Draw the gradients that a traced graph takes. Raises UnknownInput for that of no tensor."""
         generator = torch.Generator().manual_seed(SEED)
         for node, source in zip(graph.inputs, self.sources(graph), strict=True):
-            if isinstance(source, Tangent):
+            if isinstance(source, artifacts.Tangent):
                 like = _captured(self.of(source), self.captured)
                 if not isinstance(like, Tensor):
                     raise UnknownInput(f"{info(node).id} is not the gradient of a result of the captured graph")
                 drawn = torch.randn(like.shape, generator=generator, dtype=torch.float64)
                 self.tangents[source.output], self.ends[source.output] = laid_out(drawn, info(node).value), like
 
-    def run(self, graph: Graph, wide: bool, sources: Sequence[GraphInput] | None = None) -> search.NodeValues:
+    def run(self, graph: Graph, wide: bool, sources: Sequence[artifacts.GraphInput] | None = None) -> search.NodeValues:
         given = duplicate(tuple(self.inputs))
         values = [self._value(source, given) for source in sources or self.sources(graph)]
         torch.manual_seed(SEED)
         with torch.no_grad(), torch._C._DisableAutocast():
             return search.run_nodes(graph, values, float64=wide)
 
-    def _value(self, source: GraphInput, given: Sequence[object]) -> Any:
+    def _value(self, source: artifacts.GraphInput, given: Sequence[object]) -> Any:
         match source:
-            case Primal(index=index):
+            case artifacts.Primal(index=index):
                 return given[index]
-            case Tangent(output=output):
+            case artifacts.Tangent(output=output):
                 return self.tangents[output]
-            case SavedValue(id=id):
+            case artifacts.SavedValue(id=id):
                 return self.kept[id]
 
     def paired_outputs(
@@ -246,8 +237,12 @@ class Joint:
     ) -> tuple[list[Any], list[Any]]:
         """(the captured graph's, the traced graph's) results, new values of inputs, and gradients, pair by pair."""
         pairs = list(zip(self.outputs, traced.returned, strict=True)) if self.outputs else []
-        known = [(_captured(o, captured), value) for o, value in pairs if isinstance(o, (Result, NewValue))]
-        gradients = [(o.index, v) for o, v in pairs if isinstance(o, GradientOf)]
+        known = [
+            (_captured(o, captured), value)
+            for o, value in pairs
+            if isinstance(o, (artifacts.Result, artifacts.NewValue))
+        ]
+        gradients = [(o.index, v) for o, v in pairs if isinstance(o, artifacts.GradientOf)]
         wanted = [(captured.inputs[index], v) for index, v in gradients if isinstance(v, Tensor)]
         if wanted and not self.mutates and all(end.requires_grad for end in self.ends.values()):
             tangents = [search.widened(each) if wide else each for each in self.tangents.values()]
@@ -270,11 +265,11 @@ def _distance(one: Any, other: Any) -> float | None:
     return largest_distance(one, other) if both else None
 
 
-def _captured(output: GraphOutput | None, eager: search.NodeValues) -> Any:
+def _captured(output: artifacts.GraphOutput | None, eager: search.NodeValues) -> Any:
     """What the captured graph has for an output of the traced one."""
-    if isinstance(output, Result):
+    if isinstance(output, artifacts.Result):
         return eager.returned[output.index]
-    return eager.inputs[output.index] if isinstance(output, NewValue) else None
+    return eager.inputs[output.index] if isinstance(output, artifacts.NewValue) else None
 
 
 def results(values: search.NodeValues) -> list[Any]:

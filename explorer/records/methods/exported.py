@@ -15,19 +15,7 @@ from torch.utils._pytree import tree_structure, tree_unflatten
 
 from explorer.ir.record import TextData
 from explorer.records.data.methods import ViewData
-from explorer.records.methods.method import (
-    Example,
-    Method,
-    Runnable,
-    Saving,
-    by_name,
-    graph_lines,
-    in_graph,
-    line_of,
-    places,
-    tensors,
-    view,
-)
+from explorer.records.methods import method
 
 
 class Calling(torch.nn.Module):
@@ -53,19 +41,19 @@ def as_module(fn: Callable[..., object]) -> torch.nn.Module:
     return fn if isinstance(fn, torch.nn.Module) else Calling(fn)
 
 
-def _export(example: Example) -> Runnable:
+def _export(example: method.Example) -> method.Runnable:
     program = torch.export.export(as_module(example.fn), example.args, dict(example.kwargs))
-    saving = Saving(
+    saving = method.Saving(
         lambda path: torch.export.save(program, str(path)),
         lambda path: torch.export.load(str(path)).module(),
         ".pt2",
         "Python and torch; AOTInductor compiles it into a library that needs no Python",
     )
-    return Runnable(
+    return method.Runnable(
         program.module(),
         lambda: (
-            ViewData("graph", TextData(tuple(graph_lines(program.graph_module)), "python")),
-            view("exported program", str(program), where=by_name(places(program.graph))),
+            ViewData("graph", TextData(tuple(method.graph_lines(program.graph_module)), "python")),
+            method.view("exported program", str(program), where=method.by_name(method.places(program.graph))),
         ),
         lambda: control(program.graph_module),
         lambda: sizes(program),
@@ -82,7 +70,7 @@ def control(module: torch.fx.GraphModule) -> str:
         for node in inner.graph.nodes
     ]
     found = [name for name in ("cond", "while_loop", "scan", "map") if name in targets]
-    return in_graph(found)
+    return method.in_graph(found)
 
 
 def sizes(program: Any) -> str:
@@ -95,7 +83,7 @@ def sizes(program: Any) -> str:
     )
 
 
-def _onnx(example: Example) -> Runnable:
+def _onnx(example: method.Example) -> method.Runnable:
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -107,12 +95,12 @@ def _onnx(example: Example) -> Runnable:
         logger.setLevel(level)
     assert made is not None
     result = example.call()
-    saving = Saving(
+    saving = method.Saving(
         lambda path: made.save(str(path)), lambda path: _session(path, result), ".onnx", "ONNX Runtime alone"
     )
-    return Runnable(
+    return method.Runnable(
         lambda *args, **kwargs: _rebuilt(made(*args, **kwargs), result),
-        lambda: (view("ONNX model", str(made.model), "text", _onnx_places(made)),),
+        lambda: (method.view("ONNX model", str(made.model), "text", _onnx_places(made)),),
         lambda: _onnx_control(made),
         lambda: (
             "fixed: those of the example (no dynamic_shapes were asked for)"
@@ -125,7 +113,9 @@ def _onnx(example: Example) -> Runnable:
 
 def _onnx_places(made: Any) -> Callable[[str], str]:
     """A node is printed as "NUMBER |  # NAME", then what it computes in lines of their own."""
-    known = {node.name: line_of(node.metadata_props.get("pkg.torch.onnx.stack_trace")) for node in made.model.graph}
+    known = {
+        node.name: method.line_of(node.metadata_props.get("pkg.torch.onnx.stack_trace")) for node in made.model.graph
+    }
     now = ""
 
     def where(line: str) -> str:
@@ -143,7 +133,7 @@ def _shape(value: Any) -> list[Any]:
 
 def _onnx_control(made: Any) -> str:
     found = sorted({node.op_type for node in made.model.graph if node.op_type in ("If", "Loop", "Scan")})
-    return in_graph(found)
+    return method.in_graph(found)
 
 
 def _rebuilt(outputs: Any, like: Any) -> Any:
@@ -158,7 +148,7 @@ def _session(path: Path, like: object) -> Callable[..., Any]:
     names = [each.name for each in session.get_inputs()]
 
     def call(*args: object, **kwargs: object) -> Any:
-        given = (tensor.detach().numpy() for tensor in tensors(args, kwargs))
+        given = (tensor.detach().numpy() for tensor in method.tensors(args, kwargs))
         return _rebuilt(session.run(None, dict(zip(names, given, strict=True))), like)
 
     return call
@@ -169,8 +159,10 @@ def _without(*packages: str) -> str:
     return f"not installed: {', '.join(absent)}; pip install torch-explorer[onnx]" if absent else ""
 
 
-EXPORT = Method("torch.export", "Traces the whole function into one graph of ATen operations, or refuses.", _export)
-ONNX = Method(
+EXPORT = method.Method(
+    "torch.export", "Traces the whole function into one graph of ATen operations, or refuses.", _export
+)
+ONNX = method.Method(
     "ONNX export",
     "Exports, then translates each ATen operation to ONNX operators; ONNX Runtime runs them.",
     _onnx,

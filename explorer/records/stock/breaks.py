@@ -12,23 +12,11 @@ from torch import fx
 
 from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
 from explorer.ir import record as data
-from explorer.records.stock.fixes import (
-    AROUND,
-    KNOWN,
-    TORCH,
-    TORCHS_OWN,
-    BreakMessage,
-    Fix,
-    break_message,
-    fix_of,
-    parsed_message,
-    span_of,
-    why_of,
-)
+from explorer.records.stock import fixes
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
-LIBRARIES = (TORCH, *STANDARD, *PACKAGES)
+LIBRARIES = (fixes.TORCH, *STANDARD, *PACKAGES)
 """Folders of code that the user did not write. Dynamo traces into them, so a break may lie deep inside."""
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
@@ -105,7 +93,7 @@ def _placed(error: BaseException) -> str:
 def around_break(seen: Observation, call: Call) -> Iterator[None]:
     error = call.kwargs["exc"] if "exc" in call.kwargs else call.args[3]
     if not getattr(error, "logged", False):
-        add(seen.compile(), break_message(error))
+        add(seen.compile(), fixes.break_message(error))
     yield
 
 
@@ -114,29 +102,33 @@ def around_end(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     reason = call.kwargs.get("reason") or call.args[2]
     if reason.graph_break and not compile.breaks:
-        add(compile, parsed_message(reason.reason, tuple(reason.user_stack)))
+        add(compile, fixes.parsed_message(reason.reason, tuple(reason.user_stack)))
     yield
 
 
-def add(compile: Compile, told: BreakMessage) -> None:
+def add(compile: Compile, told: fixes.BreakMessage) -> None:
     """Adds a break under its first cause: a break in a loop, say, leads to a skipped frame."""
     found = told.cause or told
     user = users_line(told.stack)
-    span = span_of(user) if user is not None else None
+    span = fixes.span_of(user) if user is not None else None
     stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in told.stack)
     step = -1 if compile.left_out["EvaluatorStep"] else len(compile.steps) - 1
     instruction = compile.steps[step].instruction if step >= 0 else ""
-    fix = fix_of(found, (user.line or "") if user is not None else "")
+    fix = fixes.fix_of(found, (user.line or "") if user is not None else "")
     more = found.hints or (found.entry.hints if found.entry else ())
     hints = (fix.hint, *(hint for hint in more if not any(setting in hint for setting in fix.settings)))
-    why = why_of(found)
+    why = fixes.why_of(found)
     if told is not found:
         why = replace(why, detail=f"{why.detail} This leads to: {told.title}. {told.explanation}")
-        hints = (hints[0], *(KNOWN + AROUND[told.title] for _ in range(told.title in AROUND)), *hints[1:])
-    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(TORCH):
-        fix, hints = Fix(TORCHS_OWN), (TORCHS_OWN,)
+        hints = (
+            hints[0],
+            *(fixes.KNOWN + fixes.AROUND[told.title] for _ in range(told.title in fixes.AROUND)),
+            *hints[1:],
+        )
+    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(fixes.TORCH):
+        fix, hints = fixes.Fix(fixes.TORCHS_OWN), (fixes.TORCHS_OWN,)
         at = told.stack[-1]
-        inside = f"{at.name}, {at.filename.removeprefix(TORCH)}:{at.lineno}"
+        inside = f"{at.name}, {at.filename.removeprefix(fixes.TORCH)}:{at.lineno}"
         why = replace(why, title="torch breaks the graph here on purpose", detail=f"in torch's {inside}")
     made = data.BreakData(why, instruction, span, stack, hints, step=step)
     if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):

@@ -12,20 +12,6 @@ import msgspec
 
 from explorer.core.text import amount, count, duration, headline
 from explorer.ir import record as data
-from explorer.ir.record import (
-    AccuracyData,
-    BreakData,
-    CallsData,
-    ChangeData,
-    CompileData,
-    GuardData,
-    PartData,
-    RecordData,
-    SamplesData,
-    SpanData,
-    TimingData,
-    WhyData,
-)
 from explorer.records.data.dynamo import HARMLESS
 from explorer.records.data.provenance import file_names
 from explorer.show.view.answers import answers
@@ -66,7 +52,7 @@ _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 """Of a frame, as a break's stack names it."""
 
 
-def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
+def with_glance(record: data.RecordData, *, whole: bool = True) -> data.RecordData:
     """The record with its answer, and with names for its compiles and for the calls of its functions."""
     compiles = named(record.compiles)
     names = {compile.id: compile.name for compile in compiles}
@@ -89,7 +75,7 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
     return record if found == record else found
 
 
-def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
+def glance(record: data.RecordData, *, whole: bool = True) -> tuple[data.PartData, ...]:
     """The parts of the strip: of one engine with what is wrong first, of two in the same order for both. Of a record
     that is not `whole` yet, what is known by now."""
     timed = [each.name for each in record.timing.contestants] if record.timing is not None else []
@@ -103,14 +89,14 @@ def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
         parts += _compiled(record, engine, compiles, lead) if whole else _so_far(engine, compiles)
     if not engines and whole and not parts:
         why = "" if record.engine else ", as no call of a compiled function was seen"
-        parts.append(PartData("operations", f"nothing was compiled{why}", "attention", "source"))
+        parts.append(data.PartData("operations", f"nothing was compiled{why}", "attention", "source"))
     if len(engines) > 1:
         return tuple(parts)
     order = {state: place for place, state in enumerate(FIRST)}
     return tuple(sorted(parts, key=lambda part: order.get(part.state, len(order))))
 
 
-def lines(record: RecordData) -> list[str]:
+def lines(record: data.RecordData) -> list[str]:
     """The parts as a terminal shows them: each that needs attention on a line of its own, then the others."""
     parts = record.glance
     several = len({part.engine for part in parts if part.engine}) > 1
@@ -124,9 +110,9 @@ def lines(record: RecordData) -> list[str]:
     return found
 
 
-def _counted(parts: Iterable[PartData]) -> list[PartData]:
+def _counted(parts: Iterable[data.PartData]) -> list[data.PartData]:
     """Each sentence once, with how often it was said where that was of several compiles."""
-    times: dict[tuple[str, str], list[PartData]] = {}
+    times: dict[tuple[str, str], list[data.PartData]] = {}
     for part in parts:
         times.setdefault((part.engine, part.text), []).append(part)
     return [
@@ -135,36 +121,38 @@ def _counted(parts: Iterable[PartData]) -> list[PartData]:
     ]
 
 
-def _failures(record: RecordData) -> Iterator[PartData]:
+def _failures(record: data.RecordData) -> Iterator[data.PartData]:
     names = file_names(record)
     for each in sorted(record.errors, key=lambda error: not error.raises):
         got = _GOT.search(each.message)
         said = got[1] if got is not None else headline(each.message)
         raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
         if each.raises:
-            yield PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
+            yield data.PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
         else:
             what = "compiling it" if each.compile else "its graph"
             said = f"{_name(each.title)} runs eagerly, because {what} raised {raised}"
-            yield PartData("error", said, "wrong", "source", each.compile)
+            yield data.PartData("error", said, "wrong", "source", each.compile)
     for operator in record.operators:
         if operator.differs:
             more = f" ({len(operator.differs) - 1} more)" if len(operator.differs) > 1 else ""
             said = f"{operator.operator}: {operator.differs[0]}{more}"
-            yield PartData("operator", said, "attention", "graphs")
+            yield data.PartData("operator", said, "attention", "graphs")
     if record.error and not any(each.raises for each in record.errors):
-        yield PartData("error", f"failed: {headline(record.error)}", "wrong", "source")
+        yield data.PartData("error", f"failed: {headline(record.error)}", "wrong", "source")
 
 
-def _so_far(engine: str, compiles: list[CompileData]) -> Iterator[PartData]:
+def _so_far(engine: str, compiles: list[data.CompileData]) -> Iterator[data.PartData]:
     operations = sum(each.operations for each in compiles)
     for what, pane, said in AWAITED:
         if what == "operations" and operations:
             said = f"captured {count(operations, 'operation')}"
-        yield PartData(what, said, "unknown", pane, "", engine)
+        yield data.PartData(what, said, "unknown", pane, "", engine)
 
 
-def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead: str) -> Iterator[PartData]:
+def _compiled(
+    record: data.RecordData, engine: str, compiles: list[data.CompileData], lead: str
+) -> Iterator[data.PartData]:
     """`lead` is the compile that a part leads to which is of all."""
     timing = record.timing
     names = file_names(record)
@@ -172,8 +160,8 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     ours, eager = timed.get(engine), timed.get("eager")
     exact = (timing.accuracy, timing.stock_accuracy) if timing is not None else ()
 
-    def part(what: str, said: str, state: str, pane: str, compile: str = "") -> PartData:
-        return PartData(what, said, state, pane, compile or lead, engine)
+    def part(what: str, said: str, state: str, pane: str, compile: str = "") -> data.PartData:
+        return data.PartData(what, said, state, pane, compile or lead, engine)
 
     watched = [each for each in record.calls if each.engine == engine and each.samples]
     if compiles and all(each.raises or each.error and not each.halves for each in compiles):
@@ -215,13 +203,13 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     yield part("compile", f"compiled in {duration(took)}{note}", "ok", "timeline")
 
 
-def counted_guards(guards: Sequence[GuardData]) -> str:
+def counted_guards(guards: Sequence[data.GuardData]) -> str:
     rest = sum(guard.of_torch for guard in guards)
     split = f" ({len(guards) - rest} on the program's values, {rest} on torch's state)" if rest else ""
     return count(len(guards), "guard") + split
 
 
-def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, str]:
+def _speed(ours: data.SamplesData | None, timing: data.TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
     said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
@@ -230,7 +218,7 @@ def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, st
     return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
 
 
-def _watched(calls: list[CallsData], compiles: Sequence[CompileData]) -> tuple[str, str]:
+def _watched(calls: list[data.CallsData], compiles: Sequence[data.CompileData]) -> tuple[str, str]:
     most = max(calls, key=lambda each: each.seconds)
     samples = settled(most)
     each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples.values()))}"
@@ -244,7 +232,7 @@ def _watched(calls: list[CallsData], compiles: Sequence[CompileData]) -> tuple[s
     return f"{each} ({of}{apart}; eager was not timed)", "attention" if idle else "unknown"
 
 
-def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
+def _accuracy(found: data.AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
     if found is None:
         return "not compared with eager", "unknown"
     if not found.compared and not found.first_mismatch:
@@ -273,14 +261,14 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     return said, "wrong"
 
 
-def _error(found: AccuracyData) -> str:
+def _error(found: data.AccuracyData) -> str:
     """Where rounding is known, what it changes: a share of the tensor's size says little where it cancels out."""
     if found.own_error is None or found.eager_error is None:
         return f"relative error {found.largest_relative:.2g}"
     return f"{found.own_error:.2g} from a float64 run, eager itself {found.eager_error:.2g}"
 
 
-def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
+def _made(compiles: list[data.CompileData]) -> tuple[str, str, str]:
     built = [compile for compile in compiles if compile.halves]
     if not built:
         if any(each.operations for each in compiles):
@@ -306,7 +294,7 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     return (said, "ok", "schedule") if used else (f"{said}, not run", "attention", "schedule")
 
 
-def _operations(compiles: Sequence[CompileData]) -> str:
+def _operations(compiles: Sequence[data.CompileData]) -> str:
     """How many operations were captured, and in how many graphs; those of a function that was compiled again once."""
     compiles = [each for each in compiles if each.operations]
     numbers = [each.operations for each in compiles]
@@ -316,7 +304,7 @@ def _operations(compiles: Sequence[CompileData]) -> str:
     return count(sum(numbers), "operation") + (f" in {count(len(numbers), 'graph')}" if len(numbers) > 1 else "")
 
 
-def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, str, str, str]:
+def _breaks(compiles: list[data.CompileData], names: dict[str, str]) -> tuple[str, str, str, str]:
     found = break_places(compiles)
     if not found:
         return "no graph breaks", "ok", "breaks", ""
@@ -332,13 +320,13 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     return f"{count(len(found), 'graph break')}: {'; '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
 
 
-def of_call(why: WhyData) -> str:
+def of_call(why: data.WhyData) -> str:
     """A break's title, with the function that is called there."""
     named = _FUNCTION.fullmatch(why.detail) is not None and why.detail not in why.title
     return f"{why.title} ({why.detail})" if named else why.title
 
 
-def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> tuple[str, str, str, str]:
+def _recompiles(served: list[data.ServedData], compiles: list[data.CompileData]) -> tuple[str, str, str, str]:
     again = [compile for compile in compiles if compile.recompiles]
     if not again:
         return "no recompiles", "ok", "recompiles", ""
@@ -367,7 +355,7 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def _with_others(changes: Sequence[ChangeData]) -> str:
+def _with_others(changes: Sequence[data.ChangeData]) -> str:
     """At which guard the check stopped, and what else changed."""
     also = [each.failure for each in takewhile(lambda each: each.also, changes[1:])]
     if len(also) > 1:
@@ -390,13 +378,13 @@ def _after_line(title: str) -> str:
     return _CONTINUATION.sub(r"\1 after line \2", title)
 
 
-def goes_on_in(broke: BreakData, compile: CompileData) -> bool:
+def goes_on_in(broke: data.BreakData, compile: data.CompileData) -> bool:
     """Whether a compile is of a break's continuation, by which ours tells the whole name, and stock the function's
     own."""
     return not {compile.title, _name(compile.title)}.isdisjoint(broke.continuation.split(", "))
 
 
-def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
+def named(compiles: Sequence[data.CompileData]) -> tuple[data.CompileData, ...]:
     """What compiles are called where their title does not say it: a function inside another by its own name, a
     continuation by its function, and the line after whose break it goes on, a graph by the frame that stock captured it
     from."""
@@ -420,15 +408,15 @@ def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
     return tuple(known.values())
 
 
-def _numbered(compiles: Iterable[CompileData]) -> dict[str, CompileData]:
+def _numbered(compiles: Iterable[data.CompileData]) -> dict[str, data.CompileData]:
     """Continuations of both sides of a branch, which go on after one line, told apart by the line that each starts
     with, or by their order."""
-    alike: dict[tuple[str, str], dict[str, list[CompileData]]] = {}
+    alike: dict[tuple[str, str], dict[str, list[data.CompileData]]] = {}
     for each in compiles:
         if each.continues:
             frames = alike.setdefault((each.engine, each.name), {})
             frames.setdefault(each.id.partition(".")[0], []).append(each)
-    found: dict[str, CompileData] = {}
+    found: dict[str, data.CompileData] = {}
     for (_, name), frames in alike.items():
         starts = [_starts(same[0]) for same in frames.values()]
         by_line = len(set(starts)) == len(starts) and None not in starts
@@ -439,7 +427,7 @@ def _numbered(compiles: Iterable[CompileData]) -> dict[str, CompileData]:
     return found
 
 
-def _starts(compile: CompileData) -> int | None:
+def _starts(compile: data.CompileData) -> int | None:
     """The line that a continuation, whose code is that of its whole function, jumps to first."""
     code = compile.codes[0].instructions if compile.codes else ()
     jump = next((each for each in code if each.op.startswith("JUMP") and each.target), None)
@@ -447,7 +435,7 @@ def _starts(compile: CompileData) -> int | None:
     return first.span.line if first is not None and first.span is not None else None
 
 
-def _at(span: SpanData | None, names: dict[str, str]) -> str:
+def _at(span: data.SpanData | None, names: dict[str, str]) -> str:
     if span is None:
         return ""
     return f" at {names.get(span.file) or span.file.rpartition('/')[2]}:{span.line}"

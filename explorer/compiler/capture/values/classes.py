@@ -9,22 +9,9 @@ from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsObject, KeysAre
+from explorer.compiler.capture.values import objects
 from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.objects import (
-    DELETED,
-    MISSING,
-    UNION,
-    checked,
-    class_attribute,
-    class_method,
-    described,
-    lacks,
-    look_up,
-    mapping_pairs,
-    owner_of,
-    union,
-)
 from explorer.core.libraries import FIXED, STEADY, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code
@@ -49,19 +36,23 @@ class ClassValue(Value):
         return self.cls
 
     def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
-        return union(t, name, self, other) if name in UNION else None
+        return objects.union(t, name, self, other) if name in objects.UNION else None
 
     def as_exception(self, t: Tracer) -> Value:
         return t.instantiate(self.cls, [], {})
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if isinstance(look_up(t, type(self.cls), "__getattribute__"), types.FunctionType):
+        if isinstance(objects.look_up(t, type(self.cls), "__getattribute__"), types.FunctionType):
             unsupported(reasons.ATTRIBUTE, f"{self.cls.__name__}.{name}: its class overrides __getattribute__")
-        meta = look_up(t, type(self.cls), name)
-        found = look_up(t, self.cls, name)
-        if found is MISSING or (isinstance(meta, property) or hasattr(type(meta), "__set__")) and name != "__doc__":
-            if meta is MISSING:
-                hook = look_up(t, type(self.cls), "__getattr__")
+        meta = objects.look_up(t, type(self.cls), name)
+        found = objects.look_up(t, self.cls, name)
+        if (
+            found is objects.MISSING
+            or (isinstance(meta, property) or hasattr(type(meta), "__set__"))
+            and name != "__doc__"
+        ):
+            if meta is objects.MISSING:
+                hook = objects.look_up(t, type(self.cls), "__getattr__")
                 if isinstance(hook, types.FunctionType):
                     return t.from_python(hook).call(t, [self, Constant(name)], {})
                 t.raise_(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
@@ -70,13 +61,13 @@ class ClassValue(Value):
             if isinstance(meta, property):
                 return t.from_python(meta.fget).call(t, [self], {})
             if not hasattr(type(meta), "__get__"):
-                return class_attribute(t, owner_of(type(self.cls), name), name, meta)
+                return objects.class_attribute(t, objects.owner_of(type(self.cls), name), name, meta)
             value = t.python(getattr, self.cls, name)
             if type(value) is str and not is_in(self.cls.__module__, FIXED):  # its name, which a program may change
                 return t.wrap(Attr(t.objects.known(self.cls), name), value)
             return t.from_python(value)
         if isinstance(found, classmethod):
-            return class_method(t, found, self.cls)
+            return objects.class_method(t, found, self.cls)
         if isinstance(found, staticmethod):
             return t.from_python(found.__func__)
         if isinstance(
@@ -91,15 +82,15 @@ class ClassValue(Value):
         ):
             return t.from_python(t.python(getattr, self.cls, name))
         is_librarys = is_in(type(found).__module__, FIXED)
-        if not is_librarys and (given := described(t, found, Constant(None), self.cls)) is not None:
+        if not is_librarys and (given := objects.described(t, found, Constant(None), self.cls)) is not None:
             return given
         if is_plain(t.python(getattr, self.cls, name)) and not is_plain(found):
             return t.from_python(getattr(self.cls, name))
-        return class_attribute(t, owner_of(self.cls, name), name, found)
+        return objects.class_attribute(t, objects.owner_of(self.cls, name), name, found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        held = vars(self.cls).get(name, MISSING)
-        is_data = held is not MISSING and not hasattr(type(held), "__get__")
+        held = vars(self.cls).get(name, objects.MISSING)
+        is_data = held is not objects.MISSING and not hasattr(type(held), "__get__")
         if value is None or not is_data or type(self.cls).__setattr__ is not type.__setattr__:
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}")
         t.effects.set_class(self.cls, name, value)
@@ -108,7 +99,7 @@ class ClassValue(Value):
         return t.instantiate(self.cls, args, kwargs)
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        hook = look_up(t, type(self.cls), "__getitem__")
+        hook = objects.look_up(t, type(self.cls), "__getitem__")
         if isinstance(hook, types.FunctionType) and is_plain_enum(self.cls):
             return t.from_python(t.python(lambda: self.cls[key.known(t)]))  # type: ignore[index]
         found = self.by_metaclass(t, "__getitem__", [key])
@@ -117,23 +108,25 @@ class ClassValue(Value):
         return t.from_python(t.python(lambda: self.cls[key.live(t)]))  # type: ignore[index]
 
     def truth(self, t: Tracer) -> bool:
-        names = (name for name in ("__bool__", "__len__") if look_up(t, type(self.cls), name) is not MISSING)
+        names = (
+            name for name in ("__bool__", "__len__") if objects.look_up(t, type(self.cls), name) is not objects.MISSING
+        )
         found = self.by_metaclass(t, next(names, "__bool__"), [])
         return True if found is None else found.truth(t)
 
     def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
         """What a method of the class's own class does, where that is written in Python and no enumeration's."""
-        hook = look_up(t, type(self.cls), name)
+        hook = objects.look_up(t, type(self.cls), name)
         if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
             return None
-        return checked(t, type(self.cls), name, t.from_python(hook).call(t, [self, *args], {}))
+        return objects.checked(t, type(self.cls), name, t.from_python(hook).call(t, [self, *args], {}))
 
     def iterate(self, t: Tracer) -> Value:
         if is_plain_enum(self.cls):
             return t.sequence_iterator(t.from_python(tuple(self.cls)))  # type: ignore[arg-type]
         found = self.by_metaclass(t, "__iter__", [])
         if found is None:
-            lacks(t, type(self.cls), "__iter__")
+            objects.lacks(t, type(self.cls), "__iter__")
         return found
 
     def length(self, t: Tracer) -> Value:
@@ -283,7 +276,7 @@ class NamespaceValue(Namespace):
         """A global; None where there is none, which is guarded."""
         written = t.effects.globals.get((id(self.space), name))
         if written is not None:
-            return None if written is DELETED else written
+            return None if written is objects.DELETED else written
         if name in self.space:
             return t.wrap(source or self._name_source(t, name), self.space[name])
         if not is_in(self.module, FIXED):
@@ -299,7 +292,7 @@ class NamespaceValue(Namespace):
     def write(self, t: Tracer, name: str, value: Value | None) -> None:
         if value is None and self.read(t, name) is None:
             t.raise_(KeyError, name)
-        t.effects.set_global(self.space, name, DELETED if value is None else value)
+        t.effects.set_global(self.space, name, objects.DELETED if value is None else value)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         return t.builtin_method(self, name)
@@ -352,7 +345,7 @@ class NamespaceValue(Namespace):
                     self.set_item(t, key, chosen)
                 return chosen
             case "update", _:
-                pairs = [pair for other in args for pair in mapping_pairs(t, other)]
+                pairs = [pair for other in args for pair in objects.mapping_pairs(t, other)]
                 for key, value in (*pairs, *((Constant(k), v) for k, v in kwargs.items())):
                     self.set_item(t, key, value)
                 return Constant(None)
@@ -381,8 +374,8 @@ class SuperValue(Value):
         cls = self.bound.cls if is_class and isinstance(self.bound, ClassValue) else self.bound.python_type()
         if self.start not in cls.__mro__:
             t.raise_(TypeError, "super(type, obj): obj must be an instance or subtype of type")
-        found = look_up(t, cls, name, self.start)
-        if found is MISSING:
+        found = objects.look_up(t, cls, name, self.start)
+        if found is objects.MISSING:
             t.raise_(AttributeError, f"'super' object has no attribute '{name}'")
         order = cls.__mro__[cls.__mro__.index(self.start) + 1 :]
         return self._bind(t, next(base for base in order if name in base.__dict__), name, found, is_class, cls)
@@ -391,9 +384,9 @@ class SuperValue(Value):
         if isinstance(found, staticmethod) or name == "__new__":
             return t.from_python(getattr(found, "__func__", found))
         if isinstance(found, classmethod):
-            return class_method(t, found, cls)
+            return objects.class_method(t, found, cls)
         if isinstance(found, types.FunctionType):
-            function = class_attribute(t, base, name, found)
+            function = objects.class_attribute(t, base, name, found)
             return function if is_class else t.bind(function, self.bound)
         if isinstance(found, property):
             return t.from_python(found.fget).call(t, [self.bound], {})
@@ -401,11 +394,11 @@ class SuperValue(Value):
             return t.from_python(found) if is_class else t.builtin_method(self.bound, name, found)
         if isinstance(found, types.ClassMethodDescriptorType):
             return t.from_python(found.__get__(None, cls))
-        if (given := described(t, found, Constant(None) if is_class else self.bound, cls)) is not None:
+        if (given := objects.described(t, found, Constant(None) if is_class else self.bound, cls)) is not None:
             return given
         if hasattr(type(found), "__get__"):
             unsupported(reasons.ATTRIBUTE, f"super().{name} is a {type(found).__name__}")
-        return class_attribute(t, base, name, found)
+        return objects.class_attribute(t, base, name, found)
 
 
 def namespace(t: Tracer, space: dict[str, object]) -> NamespaceValue:
