@@ -11,7 +11,7 @@ import torch
 
 from explorer.core.reasons import Unsupported
 from reference_backend import compiled, symbolic
-from test_autograd_semantics import compare, inner, leaf, plain, seen
+from rejoined import compare, inner, leaf, plain, seen
 
 Step = tuple[str, tuple[int, ...]]
 

@@ -1,96 +1,42 @@
-"""Damaged caches, compilers in trouble and folders that do not serve: values stay right, at most one warning is given,
-and the next build finds all in order. Compilers are scripts that copy a library built once."""
+"""Damaged caches and folders that do not serve: values stay right, at most one warning is given, and the next build
+finds all in order."""
 
 from __future__ import annotations
 
 import gc
 import json
-import logging
 import os
-import shlex
 import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 import explorer
+from compilers import (  # noqa: F401 (a fixture)
+    COPY,
+    X,
+    Y,
+    another,
+    built,
+    chain,
+    explorer_says,
+    fifo,
+    good_compiler,
+    library,
+    other,
+    write_compiler,
+)
 from compiling import program_of
-from explorer.compiler.runtime import cache, compiler
+from explorer.compiler.runtime import cache
 from explorer.compiler.runtime import reasons as why
 from explorer.core.reasons import Unsupported
-from explorer.core.recorder import TOTALS, Recorder, recording
-from explorer.ir.program import BuildOptions, Program, Target
-from explorer.show import doctor
-from explorer.show.cli import main
-from explorer.show.demo import CNN
-
-X, Y = torch.linspace(-2, 2, 30), torch.linspace(3, -1, 30)
-
-
-def chain(x, y):
-    return torch.relu(x * 2 + y) - y
-
-
-def other(x, y):
-    return torch.exp(x) * y
-
-
-def built(function: Callable[..., torch.Tensor], folder: Path) -> Program:
-    program = program_of(function, X, Y, options=BuildOptions(cache_dir=folder))
-    assert program.call is not None
-    torch.testing.assert_close(program.call((X, Y))[0], function(X, Y))
-    return program
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """(a folder with the libraries of `chain` and `other`, for copies that no process has mapped; the compiler that
-    copied them there)"""
-    tmp = tmp_path_factory.mktemp("good")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("CXX", raising=False)
-        made = [built(function, tmp / "real").steps[0].output for function in (chain, other)]
-        for path, name in zip(made, ("chain.so", "other.so"), strict=True):
-            shutil.copy(path, tmp / name)
-        script = tmp / "copying"
-        write_compiler(script, COPY)
-        patch.setenv("CXX", str(script))
-        for function in (chain, other):
-            built(function, tmp / "kernels")
-    return tmp / "kernels", script
-
-
-def library(folder: Path, function: Callable[..., torch.Tensor]) -> Path:
-    """The library of `chain` or `other` in a folder."""
-    wanted = ["k0_mul_exp" in path.read_text() for path in folder.glob("*.cpp")]
-    paths = list(folder.glob("*.cpp"))
-    return paths[wanted.index(function is other)].with_suffix(".so")
-
-
-COPY = r"""
-case " $* " in *" --version "*) echo "copying++ 1.2.3"; exit 0;; esac
-here=$(dirname "$0"); out=; source=; before=
-for word in "$@"; do
-  [ "$before" = -o ] && out=$word
-  case $word in *.cpp) source=$word;; esac
-  before=$word
-done
-grep -q k0_mul_exp "$source" && cp "$here/other.so" "$out" || cp "$here/chain.so" "$out"
-"""
-
-
-def write_compiler(path: Path, body: str, head: str = "#!/bin/sh\n") -> None:
-    path.write_text(head + body)
-    path.chmod(0o755)
-
-
-# Damage to what is kept. Each function does one kind of harm to a file.
+from explorer.core.recorder import Recorder, recording
+from explorer.ir.program import BuildOptions, Target
 
 
 def cut_to(size: int) -> Callable[[Path], None]:
@@ -140,15 +86,6 @@ def link_to_itself(path: Path) -> None:
 def link_to_another(path: Path) -> None:
     path.unlink()
     path.symlink_to(another(path))
-
-
-def fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def another(path: Path) -> Path:
-    return next(p for p in path.parent.iterdir() if p.suffixes == path.suffixes and p.name != path.name)
 
 
 def another_content(path: Path) -> None:
@@ -249,7 +186,7 @@ sys.path.insert(0, sys.argv.pop(1))
 import torch, explorer
 from explorer.ir.program import BuildOptions
 from pathlib import Path
-from test_caches import built, chain
+from compilers import built, chain
 for folder in sys.argv[1:]:
     print(built(chain, Path(folder)).steps[0].cached)
 """
@@ -270,195 +207,6 @@ def test_a_fresh_process_repairs_what_would_end_it(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0 and ran.stderr == "", ran
     assert ran.stdout.split() == ["False"] * len(kinds) + ["True"]
-
-
-# Compilers in trouble.
-
-MARK = "echo started >> $(dirname $0)/started\n"
-ANSWERS = 'case " $* " in *" --version "*) echo "fake++ 1.2.3"; exit 0;; esac\n'
-OUT = 'for word in "$@"; do [ "$before" = -o ] && out=$word; before=$word; done\n'
-
-TROUBLE: dict[str, tuple[str, str]] = {
-    "fails": ("echo no good >&2; exit 1", why.COMPILER_FAILED),
-    "fails without a word": ("exit 3", why.COMPILER_FAILED),
-    "fails in Latin-1": (r"printf 'Fehler: \374ng\374ltig \377\376' >&2; exit 1", why.COMPILER_FAILED),
-    "fails with control characters": (r"printf '\033[2J\033]0;x\007 \000 no' >&2; exit 1", why.COMPILER_FAILED),
-    "fails with 300 MB of words": ("head -c 300000000 /dev/zero | tr '\\0' e >&2; exit 1", why.COMPILER_FAILED),
-    "killed": ("kill -9 $$", why.COMPILER_FAILED),
-    "crashes": ("kill -11 $$", why.COMPILER_FAILED),
-    "makes nothing": ("exit 0", why.COMPILER_FAILED),
-    "makes an empty file": (OUT + ": > $out", why.COMPILER_FAILED),
-    "makes a text": (OUT + "echo text > $out", why.COMPILER_FAILED),
-    "makes half a library": (OUT + "head -c 3000 $(dirname $0)/chain.so > $out", why.COMPILER_FAILED),
-    "makes another library": (OUT + "cp /lib/x86_64-linux-gnu/libm.so.6 $out", why.COMPILER_FAILED),
-    "makes one for a sanitizer": (
-        OUT + "(cat $(dirname $0)/chain.so; echo libasan.so.8) > $out",
-        why.COMPILER_FAILED,
-    ),
-    "makes a folder": (OUT + "mkdir $out", why.COMPILER_FAILED),
-    "makes a fifo": (OUT + "mkfifo $out", why.COMPILER_FAILED),
-    "hangs": (MARK + "sleep 100", why.COMPILER_HUNG),
-    "hangs through a child": (MARK + "(sleep 100; true) & wait", why.COMPILER_HUNG),
-    "talks for ever": (MARK + "while :; do echo on and on and on; done", why.COMPILER_HUNG),
-    "hangs with signals off": (MARK + "trap '' TERM INT HUP; while :; do sleep 1; done", why.COMPILER_HUNG),
-    "finds the disk full": ("echo 'cannot write: No space left on device' >&2; exit 1", why.NO_ROOM),
-}
-
-
-def outcome(folder: Path, caplog: pytest.LogCaptureFixture) -> str:
-    """How `chain` came out when compiled as a user does; its values are right whatever happens."""
-    TOTALS.pop("builds failed", None)
-    caplog.clear()
-    recorder = Recorder()
-    with recording(recorder), caplog.at_level(logging.INFO):
-        compiled = explorer.compile(lambda x, y: chain(x, y), options={"build": BuildOptions(cache_dir=folder)})
-        for scale in (1.0, 2.0):
-            torch.testing.assert_close(compiled(X * scale, Y), chain(X * scale, Y))
-    assert len([record for record in caplog.records if not record.name.startswith("torch.__trace")]) <= 1
-    (made,) = [s.artifact for c in recorder.compiles for s in c.stages if s.name in ("run eagerly", "rejoin")]
-    return "" if made.fallback is None else f"{made.fallback.code} {made.fallback}"
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(compiler, "COMPILE_SECONDS", 0.5)
-    monkeypatch.setattr(compiler, "SECONDS_PER_LINE", 0.0)
-    monkeypatch.setattr(compiler, "VERSION_SECONDS", 0.5)
-    yield
-    compiler._known.cache_clear()
-
-
-@pytest.mark.parametrize("kind", TROUBLE)
-def test_a_compiler_in_trouble(
-    kind: str, good: tuple[Path, Path], tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    body, code = TROUBLE[kind]
-    if "MB" in kind:
-        monkeypatch.setattr(compiler, "COMPILE_SECONDS", 60.0)
-    script = tmp_path / "fake"
-    write_compiler(script, ANSWERS + body)
-    shutil.copy(good[1].parent / "chain.so", tmp_path)
-    monkeypatch.setenv("CXX", str(script))
-    said = outcome(tmp_path / "kernels", caplog)
-    assert said.startswith(code) and len(said) < 20_000
-    assert len(said.split(":")) > 2, said
-    assert said.replace("\n", "").replace("\t", "").isprintable()
-    assert not list((tmp_path / "kernels").glob("*.so")) and not list((tmp_path / "kernels").glob("build-*"))
-    if kind == "killed":
-        assert "killed by signal 9, likely because memory ran out" in said
-    if code == why.COMPILER_HUNG:
-        outcome(tmp_path / "kernels", caplog)
-        assert (tmp_path / "started").read_text() == "started\n", "a compiler that hung was started again"
-    for limit in ("COMPILE_SECONDS", "VERSION_SECONDS"):
-        monkeypatch.setattr(compiler, limit, 60.0)
-    monkeypatch.setenv("CXX", str(good[1]))
-    assert outcome(tmp_path / "kernels", caplog) == ""
-
-
-ASKED: dict[str, str] = {
-    "fails": "exit 1",
-    "says nothing": "exit 0",
-    "says no text": r"printf '\377\376\000'; exit 0",
-    "says no number": "echo a compiler; exit 0",
-    "says it in 300 MB": "head -c 300000000 /dev/zero | tr '\\0' 7; exit 0",
-    "is killed": "kill -9 $$",
-    "leaves a server behind": "sleep 100 & echo fake++ 3.2.1; exit 0",
-}
-
-
-@pytest.mark.parametrize("kind", ASKED)
-def test_a_compiler_that_is_odd_about_its_version_compiles(
-    kind: str, good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    script = good[1].with_name(f"odd-{kind.replace(' ', '-')}")
-    write_compiler(script, f'case " $* " in *" --version "*) {ASKED[kind]};; esac\n' + COPY)
-    monkeypatch.setenv("CXX", str(script))
-    assert outcome(tmp_path / "kernels", caplog) == ""
-
-
-def test_a_compiler_that_hangs_when_asked_its_version(
-    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_compiler(tmp_path / "fake", MARK + "sleep 100")
-    monkeypatch.setenv("CXX", str(tmp_path / "fake"))
-    for _ in range(2):
-        assert outcome(tmp_path / "kernels", caplog).startswith(why.COMPILER_HUNG)
-    assert (tmp_path / "started").read_text() == "started\n"
-
-
-NAMED = {
-    "a flag": "{script} -m64",
-    "a wrapper": "env {script}",
-    "a wrapper and a flag": "env A=1 {script} -m64",
-    "quotes": "'{script}' \"-m64\"",
-    "spaces around": "  {script}  ",
-    "a path with spaces": "{spaced}",
-    "a quoted path with spaces": "'{spaced}' -m64",
-}
-
-
-@pytest.mark.parametrize("kind", NAMED)
-def test_compilers_as_people_name_them(
-    kind: str, good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    spaced = tmp_path / "my tools" / "g++"
-    spaced.parent.mkdir()
-    write_compiler(spaced, f'exec {good[1]} "$@"\n')
-    monkeypatch.setenv("CXX", NAMED[kind].format(script=good[1], spaced=spaced))
-    assert outcome(tmp_path / "kernels", caplog) == ""
-
-
-@pytest.mark.parametrize(
-    "named", ["no-such-compiler", "no-such-compiler -m64", "'unfinished", "/", "/etc/passwd", "./{tmp}", "\\", "-x"]
-)
-def test_no_compiler(
-    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("CXX", named)
-    said = outcome(tmp_path / "kernels", caplog)
-    assert said.startswith(why.WRONG_CXX) and "CXX" in said
-
-
-@pytest.mark.parametrize("content", ["", "#!/no/such/interpreter\n", "\x7fELF and no more"])
-def test_a_compiler_that_cannot_be_started(
-    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_compiler(tmp_path / "fake", "", head=content)
-    monkeypatch.setenv("CXX", str(tmp_path / "fake"))
-    assert outcome(tmp_path / "kernels", caplog).startswith((why.WRONG_CXX, why.COMPILER_FAILED))
-
-
-def test_another_compiler_of_the_same_name_builds_anew(
-    good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = good[1].with_name("replaced")
-    monkeypatch.setenv("CXX", str(script))
-    outputs = set()
-    for comment in ("", "# newer\n"):
-        write_compiler(script, comment + COPY)
-        step = built(chain, tmp_path / "kernels").steps[0]
-        assert not step.cached
-        outputs.add(step.output)
-    assert len(outputs) == 2
-
-
-def test_a_compiler_to_which_a_dash_is_a_file_writes_none_beside_the_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As zig's, which wrote the assembly to a file of that name in the working folder."""
-    chosen = shlex.join(compiler.chosen_compiler().words)
-    write_compiler(tmp_path / "literal", f'case " $* " in *" -o - "*) echo > ./-; exit 0;; esac\nexec {chosen} "$@"\n')
-    monkeypatch.setenv("CXX", str(tmp_path / "literal"))
-    monkeypatch.chdir(tmp_path)
-    record = explorer.explore(chain, time=False)(torch.randn(64), torch.randn(64))
-    (kernel,) = (kernel for compile in record.data.compiles for half in compile.halves for kernel in half.kernels)
-    assert "asm" in kernel.lowered and not (tmp_path / "-").exists()
-
-
-# Folders that do not serve.
 
 
 def moved_to(folder: Path | None) -> str:
@@ -695,9 +443,6 @@ def test_nowhere_to_build(tmp_path: Path, good: tuple[Path, Path], monkeypatch: 
     assert error.value.why.code == why.NO_ROOM and "No space" in str(error.value)
 
 
-# Its size.
-
-
 def entry(folder: Path, number: int, size: int, used: float) -> list[Path]:
     name = f"{number:032x}"
     paths = [folder / f"{name}.so", folder / f"{name}.so.sha256", folder / f"{name}.cpp"]
@@ -758,15 +503,6 @@ def test_libraries_are_unloaded_with_their_programs(
     assert mapped() == 0
 
 
-# What the commands say.
-
-
-def explorer_says(*words: str, code: int = 0) -> str:
-    ran = CliRunner().invoke(main, words)
-    assert ran.exit_code == code, ran.output
-    return ran.output
-
-
 def test_the_cache_command(good: tuple[Path, Path], tmp_path: Path) -> None:
     folder = shutil.copytree(good[0], tmp_path / "kernels")
     there = ("--folder", str(folder), "--json")
@@ -785,92 +521,6 @@ def test_the_cache_command(good: tuple[Path, Path], tmp_path: Path) -> None:
     folder.chmod(0o777)
     assert "others may write to it" in explorer_says("cache", *there[:2], code=1)
 
-
-def test_the_doctor(good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = {each["name"]: each for each in json.loads(explorer_says("doctor", "--json"))}
-    for name in ("C++ compiler", "a new kernel", "the kernel cache", "torch"):
-        assert found[name]["state"] == "works"
-    assert str(tmp_path) in found["cache folder"]["detail"]
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    said = explorer_says("doctor", code=1)
-    assert "BROKEN" in said and "CXX='no-such-compiler'" in said and "or unset it" in said and "apt install g++" in said
-
-
-def findings(code: int = 0) -> dict[str, dict[str, str]]:
-    return {each["name"]: each for each in json.loads(explorer_says("doctor", "--json", code=code))}
-
-
-def test_the_doctor_says_once_what_a_compiler_that_fails_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_compiler(tmp_path / "breaking", "echo ld: cannot find crt1.o >&2; exit 1\n")
-    monkeypatch.setenv("CXX", str(tmp_path / "breaking"))
-    monkeypatch.setitem(TOTALS, "builds failed", 0)
-    found = findings(code=1)
-    assert str(found).count("cannot find crt1.o") == 1 and "cannot find crt1.o" not in caplog.text
-    assert found["a new kernel"]["state"] == "broken" and found["the kernel cache"]["state"] == "missing"
-    assert "or unset it" in found["a new kernel"]["hint"] and "explorer doctor" not in str(found)
-
-
-def test_the_doctor_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr("explorer.compiler.runtime.compiler.DEFAULTS", ("no-such-compiler",))
-    monkeypatch.setattr("explorer.compiler.runtime.compiler.find_spec", lambda name: None)
-    found = findings(code=1)
-    assert "apt install g++" in found["C++ compiler"]["hint"]
-    assert [name for name, each in found.items() if each["state"] == "broken"] == ["C++ compiler"]
-    assert "not tried" in found["a new kernel"]["detail"]
-
-
-def test_the_doctor_with_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("where a folder would be")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    found = findings()
-    assert found["cache folder"]["state"] == "missing" and "XDG_CACHE_HOME" in found["cache folder"]["hint"]
-    assert found["cache folder"]["detail"].startswith(f"{tmp_path}/file/torch-explorer: ")
-    assert found["a new kernel"]["state"] == found["the kernel cache"]["state"] == "works"
-
-
-def test_the_doctor_where_jupyter_finds_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    def homeless(*folders: str) -> list[str]:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr("jupyter_core.paths.jupyter_path", homeless)
-    monkeypatch.setattr(doctor, "template", lambda: "a page")
-    found = findings()
-    assert found["viewer"]["state"] == "works"
-    assert found["JupyterLab extension"]["state"] == "missing" and "HOME" in found["JupyterLab extension"]["hint"]
-
-
-@pytest.mark.parametrize(("installed", "state"), (("2.10.1+cpu", "broken"), ("2.11.0", "works"), ("3.0.0a1", "works")))
-def test_the_doctor_and_versions_of_torch(installed: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "version", lambda package: installed)
-    found = {each.name: each for each in doctor._versions()}
-    assert found["torch"].state == state
-    assert f"torch>={'.'.join(map(str, doctor.OLDEST_TORCH))}" in Path("pyproject.toml").read_text()
-
-
-def test_the_doctor_without_what_needs_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The viewer is built with Node.js, and the extension is where it was installed."""
-    monkeypatch.setattr(doctor, "template", lambda: None)
-    found = {each.name: each for each in doctor._viewer()}
-    assert found["viewer"].state == "missing" and "Node.js" in found["viewer"].hint
-    monkeypatch.setattr(doctor, "template", lambda: "<html>")
-    monkeypatch.setattr("jupyter_core.paths.jupyter_path", lambda name: [str(tmp_path)])
-    found = {each.name: each for each in doctor._viewer()}
-    assert found["JupyterLab extension"].state == "missing" and "pip install" in found["JupyterLab extension"].hint
-
-
-def test_the_demo_says_first_that_there_is_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.show.demo.cases", lambda: CNN[:1])
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    first = explorer_says("demo", "--no-stock", "--out", str(tmp_path)).splitlines()[0]
-    assert "Nothing is compiled here" in first and "apt install g++" in first.replace("\n", " ")
-    assert "Nothing is compiled here" in (tmp_path / "index.html").read_text()
-
-
-# A process of a user that the system does not know, as containers have.
 
 UNKNOWN = """
 import os, sys
@@ -894,9 +544,6 @@ def test_a_user_without_an_entry_and_without_a_home(good: tuple[Path, Path]) -> 
     if "Permission denied" in ran.stderr or "No module" in ran.stderr:
         pytest.skip("the sources are closed to other users")
     assert ran.stdout.startswith("True") and "/torch-explorer-" in ran.stdout, ran
-
-
-# Kernels for cards, which Triton keeps in the same folder.
 
 
 def test_damage_to_a_kernel_for_a_card_is_repaired(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+import capturing
 import explorer
-from capturing import histories
 
 
 def noted(x: torch.Tensor) -> torch.Tensor:
@@ -200,6 +200,6 @@ def test_like_eager(program, capsys):
         found = compiled(x)
         assert capsys.readouterr().out == printed
         torch.testing.assert_close(tree_leaves(found), tree_leaves(expected))
-    refused = [history.gave_up for history in histories(compiled) if history.gave_up]
+    refused = [history.gave_up for history in capturing.histories(compiled) if history.gave_up]
     assert "frame.compiler_bug" not in {why.code for why in refused}, refused
     assert not refused or breaks, refused

@@ -6,7 +6,6 @@ import collections
 import contextlib
 import functools
 import io
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +69,7 @@ GIVEN = {
     "view": lambda: torch.ones(4, requires_grad=True)[1:],
     "integers": lambda: torch.arange(3),
 }
+
 FLAGS = [
     "x.requires_grad = True", "x.requires_grad = False", "x.requires_grad = 0", "x.requires_grad_()",
     "x.requires_grad_(0)", "(x * 2).requires_grad = True", "x.view(-1).requires_grad = True",
@@ -198,6 +198,7 @@ def refusing(k: int) -> int:
 
 
 CACHES = [Remembering.number, Remembering.tensor, of_object, last, refusing]
+
 ASKED = [
     "p.number(3)", "p.tensor(2)", "p.tensor(2).add_(1)", "of_object(p)", "of_object(p, k=2)", "of_object(k=2, given=p)",
     "of_object(x)", "of_object(x.shape[0])", "of_object(x + 1)", "last(3)[1]", "last(1)[0] + last(2)[1] + last(1)[1]",
@@ -265,7 +266,6 @@ GENERATORS = [
     "g = torch.Generator('cpu').manual_seed(x.dim())",
 ]  # fmt: skip
 
-
 DRAWN = ["torch.rand(2, generator=g)", "torch.randperm(4, generator=g)", "x.uniform_(generator=g)"]
 
 
@@ -296,6 +296,7 @@ LAYOUTS = {
     "every second row": lambda: torch.arange(24.0).view(6, 4)[::2],
     "turned": lambda: torch.arange(12.0).view(4, 3).t(),
 }
+
 VIEWED = ["torch.int32", "torch.float32", "torch.int16", "torch.uint8", "torch.float64"]
 
 
@@ -339,6 +340,7 @@ def test_other_data_after_writes_to_the_first(given: str, mode: Any) -> None:
 
 
 VMAP = torch.func.vmap
+
 TRANSFORMS = {
     "vmap": lambda y: VMAP(lambda q: q * 2)(y),
     "a view": lambda y: VMAP(lambda q: q.view(-1))(y),
@@ -399,76 +401,6 @@ def test_versions_after_a_write_through_data(write: str, after: str, grad: bool)
         assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("computed", ["x + n * n", "x * (n << 3)", "x * (n * n * n // 7)", "torch.full((2,), n + n)"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
-def test_integers_of_the_program_that_leave_64_bits(computed: str, dtype: torch.dtype) -> None:
-    space: dict[str, Any] = {"torch": torch}
-    exec(f"def fn(x, n):\n    return {computed}", space)
-    compiled = explorer.compile(space["fn"], dynamic=True)
-    for n in (3, 5, 2**40, 2**62, 2**63 - 1, -(2**63), 7):
-        found: list[Any] = []
-        for call in (space["fn"], compiled):
-            try:
-                found.append(call(torch.ones(2, dtype=dtype), n).tolist())
-            except (RuntimeError, OverflowError) as error:
-                found.append(type(error))
-        assert found[0] == found[1]
-
-
-OUT_OF_64_BITS = [2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 10**20, -(10**400)]
-GIVEN_TO_TORCH = [
-    "x * n", "x + n", "x - n", "n > x", "x // n", "torch.full((2,), n)", "torch.tensor(n)", "torch.arange(n, n + 2)",
-    "x.clone().fill_(n)", "x.clamp(max=n)", "x ** n", "operator.setitem(x, 0, n)", "x.roll(n)",
-    "x.narrow(0, 0, n % 2).add_(n)", "torch.where(x > 0, n, x)", "float(n) * x", "n * 2", "x.unsqueeze(n)", "x[n:]",
-    "x.new_tensor([n])",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("is_used", [False, True])
-@pytest.mark.parametrize("computed", GIVEN_TO_TORCH)
-def test_what_torch_makes_of_integers_that_leave_64_bits(computed: str, is_used: bool) -> None:
-    """Also where nobody asks for the result, which is no part of the compiled graph."""
-    space: dict[str, Any] = {"torch": torch, "operator": operator}
-    exec(f"def fn(x, n=3):\n    y = {computed}\n    return {'y' if is_used else 'x * 1'}", space)
-    for backend in ("explorer", "aot_eager"):
-        compiled = explorer.compile(space["fn"], dynamic=True, backend=backend)
-        for n in (3, 5, *OUT_OF_64_BITS, True, -1):
-            found: list[Any] = []
-            for call in (space["fn"], compiled):
-                try:
-                    found.append(str(call(torch.ones(3, dtype=torch.int64), n)))
-                except (RuntimeError, OverflowError, IndexError, TypeError, ValueError) as error:
-                    found.append((type(error), str(error)))
-            assert found[0] == found[1]
-
-
-OF_NUMBERS = [
-    "torch.tensor([n, 1])", "torch.tensor([[n, n // 2], [1, 2]])", "torch.as_tensor((n, 2))", "torch.tensor([n, 1.5])",
-    "torch.tensor([n, True])", "torch.tensor([n, 1], dtype=torch.float64)", "torch.tensor(data=[n, 1])",
-    "torch.tensor(n)", "x.new_tensor([n, 3])", "x.long().new_tensor([n, 3])", "torch.LongTensor([n, 2])",
-    "torch.Tensor([n, 2])", "torch.tensor([x.shape[0], n])", "torch.tensor([n % 100, 1], dtype=torch.int8)",
-    "torch.asarray([n])",
-    "torch.tensor([n, 2.0], requires_grad=True)", "torch.tensor([n, 1j])",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("made", OF_NUMBERS)
-def test_tensors_of_integers_of_the_program(made: str) -> None:
-    space: dict[str, Any] = {"torch": torch}
-    exec(f"def fn(x, n):\n    return {made}", space)
-    compiled = explorer.compile(space["fn"], dynamic=True, fullgraph=True)
-    for n in (3, 5, 2**31, -(2**31) - 1, 2**40 + 1, 2**53 + 1, 2**62, 2**63 - 1, -(2**63) + 1):
-        assert str(compiled(torch.ones(3), n)) == str(space["fn"](torch.ones(3), n))
-
-
-def test_lists_of_integers_of_the_program_need_one_compile() -> None:
-    compiled = explorer.compile(lambda x, n: torch.tensor([n, 1]) + x, dynamic=True)
-    with explorer.watch(live=False) as log:
-        for n in (3, 5, 2**40):
-            compiled(torch.ones(2), n)
-    assert len(log.record.data.compiles) == 1
-
-
 class Doubling(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -517,6 +449,7 @@ def test_each_write_counts(at: int, given: str) -> None:
 
 
 LAZY = ["(x * 1j).conj()", "(x * 1j).mH", "(x * 1j).conj().imag", "(x * 1j).conj().real", "(x * 1)._neg_view()"]
+
 LAZY_WRITES = ["pass", "y.mul_(2)", "y[0] = 3", "y[0].add_(1)", "y.real.mul_(2)", "y.diagonal().neg_()", "y.zero_()"]
 
 
@@ -577,6 +510,7 @@ OUT = {
     "empty": lambda: (torch.empty(0), torch.empty(0, dtype=torch.long)),
     "values alone": lambda: (torch.zeros(2, 3), torch.empty(0, dtype=torch.long)),
 }
+
 INTO = [
     "torch.sort(x, -1, out=(v, i))", "torch.topk(x, 3, out=(v, i))", "torch.cummax(x, 0, out=(v, i))",
     "torch.add(x, 1, out=v)", "torch.argsort(x, -1, out=i)", "torch.cumsum(x, 0, out=v)",
@@ -605,27 +539,6 @@ def test_the_memory_of_an_array_is_not_resized(made: str) -> None:
     space: dict[str, Any] = {"torch": torch, "np": np}
     exec(f"def fn(x):\n    v = torch.from_numpy({made})\n    torch.add(x, 1, out=v)\n    return v", space)
     like_eager(lambda: space["fn"], lambda: torch.ones(2, 3, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("backend", ["explorer", "eager", "aot_eager"])
-@pytest.mark.parametrize("other", [-1, -2, -1.5, True, False, 2, 0])
-def test_powers_of_and_by_numbers(other: Any, backend: str) -> None:
-    """FX writes calls of operators as Python does, where a sign is applied after a power."""
-    for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
-        x = torch.tensor([1, 0, 1, 2]).to(dtype)
-        for power in (lambda x: other**x, lambda x: x**other, lambda x: torch.pow(x, other), lambda x: x.float() ** x):
-            found = []
-            for call in (power, explorer.compile(power, backend=backend)):
-                try:
-                    found.append((call(x).tolist(), call(x).dtype))
-                except RuntimeError as error:
-                    found.append(str(error))
-            assert str(found[0]) == str(found[1])
-
-
-def test_the_power_of_a_negative_number_by_one_that_only_the_graph_knows() -> None:
-    call = explorer.compile(lambda x: x * (-2) ** int(x.sum().item()), backend="eager")
-    assert [call(torch.ones(n)).tolist() for n in (1, 2, 3)] == [[-2.0], [4.0] * 2, [-8.0] * 3]
 
 
 @pytest.mark.parametrize("write", ["t_()", "unsqueeze_(0)", "add_(1)", "mul_(2).squeeze_()"])

@@ -2,17 +2,11 @@
 
 import contextlib
 import gc
-import linecache
 import logging
-import os
-import re
-import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,31 +17,12 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import explorer
-from explorer.records.data.calls import CallLog
 from explorer.records.stock import observation
 from explorer.show.record import Record
-from explorer.show.view.diagnosis import eager, frames_of_graphs, settled
+from explorer.show.view.diagnosis import frames_of_graphs, settled
+from watched import HOLDER, Holder, X, argument, attribute, branch, break_inside, kind, of_wrong_shape
 
-X = torch.ones(4, 8)
-
-
-class Holder:
-    def __init__(self) -> None:
-        self.step = 0
-        self.items = {"a": 1}
-        self.function = torch.sin
-
-
-HOLDER = Holder()
 RATE = 1.0
-
-
-def attribute(x, n):
-    return x * HOLDER.step
-
-
-def argument(x, n):
-    return x * n
 
 
 def length(x, n):
@@ -56,16 +31,6 @@ def length(x, n):
 
 def keys(x, n):
     return x + len(n) + ("b" in n)
-
-
-def break_inside(x, n):
-    y = x.sin()
-    torch._dynamo.graph_break()
-    return y.cos() * n
-
-
-def branch(x, n):
-    return x.sin() if x.sum() > 0 else x.cos()
 
 
 def loop_break(x, n):
@@ -77,10 +42,6 @@ def loop_break(x, n):
 
 def global_rate(x, n):
     return x * RATE
-
-
-def kind(x, n):
-    return x + 1 if n is None else x + 2
 
 
 def function_called(x, n):
@@ -147,14 +108,6 @@ def recompiles_logged() -> Iterator[list[str]]:
     finally:
         log.removeHandler(keep)
         torch._logging.set_logs()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    counters.clear()
-    yield
-    torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -418,13 +371,6 @@ def test_an_exploration_inside_a_watch_is_separate() -> None:
     assert not log.record.graphs
 
 
-def test_the_error_of_the_program_goes_on_and_is_noted() -> None:
-    log = explorer.watch("failing")
-    with pytest.raises(KeyError, match="'of the program'"), log:
-        raise KeyError("of the program")
-    assert "The program ended with KeyError: 'of the program'" in repr(log)
-
-
 def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
     compiled = torch.compile(argument, backend="eager", dynamic=False)
     with explorer.watch("kept") as log:
@@ -436,65 +382,6 @@ def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
     assert loaded.data.config["argument: torch.compile dynamic"] == "False"
     assert loaded.data.config["argument: torch.compile backend"] == "eager"
     assert "caused 1 recompile" in loaded.text() and "torch.tensor(n)" in loaded.text()
-
-
-def specializing(graph, inputs):
-    """A backend that fixes what the graph left open."""
-    for each in inputs:
-        if isinstance(each, torch.SymInt):
-            int(each)
-        elif isinstance(each, torch.Tensor):
-            list(map(int, each.shape))
-    return graph.forward
-
-
-def calls_twice(x, n):
-    return torch.relu(x * n + 1).sum(0)
-
-
-@pytest.mark.parametrize(
-    ("function", "compiled_by"),
-    [*product([calls_twice, break_inside, attribute], ["eager", specializing]), (calls_twice, "inductor")],
-)
-def test_what_is_put_into_words_later_reads_as_if_it_were_at_once(
-    function: Callable[..., Any], compiled_by: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def seen() -> str:
-        torch._dynamo.reset()
-        HOLDER.step = 7
-        compiled = torch.compile(function, backend=compiled_by, dynamic=True)
-        with explorer.watch() as log, torch._inductor.config.patch(force_disable_caches=True):
-            compiled(X.clone(), 2)
-            HOLDER.step = 8
-            compiled(torch.ones(5, 8), 3)
-        torch._dynamo.reset()
-        compiles = log.record.data.compiles
-        stages = [(each.id, at) for each in compiles for at in each.stages]
-        fresh = "generate", "build"  # which number and name what they make anew each time
-        found: list[Any] = [(id, at.name, at.body, at.graph) for id, at in stages if at.name not in fresh]
-        found += [(each.id, each.guards, each.codes, each.recompiles) for each in compiles]
-        return re.sub(r"__(compiled_fn|resume_at)_\w+", r"\1", repr(found))  # which torch names anew each time
-
-    later = seen()
-    monkeypatch.setattr(observation.Compile, "later", lambda self, target, work: work())
-    at_once = seen()
-    assert later == at_once
-    assert "'capture'" in later
-    assert compiled_by != "inductor" or "origins=('fx.mul',)" in later
-
-
-def test_lines_are_those_that_ran_though_the_file_has_changed_since(tmp_path: Path) -> None:
-    file = tmp_path / "program.py"
-    file.write_text("def scaled(x):\n    return x * 2  # as it ran\n")
-    held: dict[str, Any] = {}
-    exec(compile(file.read_text(), str(file), "exec"), held)
-    compiled = torch.compile(held["scaled"], backend="eager")
-    with explorer.watch() as log:
-        compiled(X)
-    file.write_text("def other(x):\n    return 0\n")
-    linecache.checkcache()
-    (source,) = log.record.data.sources
-    assert "as it ran" in source.text
 
 
 def test_a_program_that_compiles_for_ever_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,129 +448,6 @@ def test_what_the_program_lets_go_of_is_gone(name: str, compiler: Callable[..., 
     assert log.record.data.compiles[0].stages
 
 
-# What fails
-
-
-@torch.library.custom_op("explorer_watch::no_fake", mutates_args=())
-def no_fake(x: torch.Tensor) -> torch.Tensor:
-    return x + 1
-
-
-def prints(x):
-    print("x")
-    return x + 1
-
-
-def of_wrong_shape(x):
-    return x @ x
-
-
-def without_fake(x):
-    return no_fake(x) * 2
-
-
-def unbacked(x):
-    n = x.sum().to(torch.int64).item()
-    return torch.zeros(4) if n > 3 else x
-
-
-def specializes(x):
-    return x.view(4, 8) * 2
-
-
-def failing_backend(graph, inputs):
-    raise ValueError("of the backend")
-
-
-def marked() -> torch.Tensor:
-    x = torch.ones(4, 8)
-    torch._dynamo.mark_dynamic(x, 0)
-    return x
-
-
-FAILURES = {
-    # name: (function, argument, arguments of torch.compile, words of torch's explanation, whether its line is told)
-    "fullgraph": (prints, X, {"fullgraph": True}, "Avoid calling builtin `print`", True),
-    "shape": (of_wrong_shape, X, {}, "[4, 8] X [4, 8]", True),
-    "no fake implementation": (without_fake, X, {}, "no fake impl registered", True),
-    "unbacked symbol": (unbacked, X, {"fullgraph": True}, "data-dependent", True),
-    "mark_dynamic": (specializes, marked, {}, "specialized it to be a constant", True),
-    "backend": (attribute, X, {"backend": failing_backend}, "of the backend", False),
-}
-
-
-@pytest.mark.parametrize("name", FAILURES)
-@pytest.mark.parametrize("how", ["explored", "watched"])
-def test_an_error_is_reported_whole_with_the_users_line(name: str, how: str) -> None:
-    function, given, arguments, words, has_line = FAILURES[name]
-    x = given() if callable(given) and not isinstance(given, torch.Tensor) else given
-    wanted = {"backend": "eager", **arguments}
-    args = (x, None) if function is attribute else (x,)
-    with torch._dynamo.config.patch(capture_scalar_outputs=name == "unbacked symbol"):
-        if how == "explored":
-            try:
-                record = explorer.explore(function, engine="stock", stock=wanted, time=False)(*args)
-            except RuntimeError as error:  # the function raises in eager too
-                assert name == "shape"
-                record = error.explored
-            assert words in record.data.error
-        else:
-            compiled = torch.compile(function, **wanted)
-            with explorer.watch() as log, pytest.raises(Exception) as raised:
-                compiled(*args)
-            record = log.record
-            assert str(raised.value).strip().splitlines()[0] in record.errors[0].message
-    (told,) = record.errors
-    assert told.raises and words in told.message, told
-    assert words in repr(record) and words in record.text() and words in repr(record.errors)
-    assert "runs eagerly" not in repr(record)
-    if has_line:
-        first = function.__code__.co_firstlineno
-        assert told.span is not None and told.span.file == __file__
-        assert first <= told.span.line <= first + 4
-
-
-def raises_after(x):
-    x.sin()
-    raise KeyError("of the program")
-
-
-@pytest.mark.parametrize("engine", ["explorer", "stock", "both"])
-@pytest.mark.parametrize("function, kind", [(of_wrong_shape, RuntimeError), (raises_after, KeyError)])
-def test_a_failed_exploration_says_that_the_program_raises_in_eager_too(
-    function: Callable[..., Any], kind: type[Exception], engine: str
-) -> None:
-    stock = None if engine == "explorer" else {"backend": "eager"}
-    with pytest.raises(kind) as raised:
-        explorer.explore(function, engine=engine, stock=stock, time=False)(X)
-    record = raised.value.explored
-    assert f"The program raises in eager too: {kind.__name__}: " in repr(record)
-    assert "The program raises in eager too" in record.text()
-
-
-def test_an_error_of_the_compiler_is_distinguished_from_the_programs() -> None:
-    record = explorer.explore(prints, engine="stock", stock={"backend": "eager", "fullgraph": True}, time=False)(X)
-    assert record.data.error
-    assert "The program does not raise in eager." in repr(record)
-
-
-def test_ours_says_what_fullgraph_refuses_and_does_not_raise() -> None:
-    for engine in ("explorer", "both"):
-        record = explorer.explore(prints, engine=engine, fullgraph=True, time=False)(X)
-        assert "call of print" in record.errors[0].message
-        assert record.errors[0].raises
-        assert "FullGraphError" in record.data.error or engine == "both"
-
-
-def test_an_error_of_the_running_program_is_the_programs() -> None:
-    def fails(x):
-        torch._dynamo.graph_break()
-        raise LookupError("of the program")
-
-    with pytest.raises(LookupError, match="of the program"):
-        explorer.explore(fails, engine="stock", stock={"backend": "eager"}, time=False)(X)
-
-
 @pytest.mark.parametrize("disable", [torch._dynamo.disable, torch.compiler.disable])
 def test_a_disabled_function_is_explored_as_torch_compile_takes_it(disable: Any) -> None:
     record = explorer.explore(disable(of_wrong_shape), engine="stock", stock={"backend": "eager"}, time=False)(X[:, :4])
@@ -705,293 +469,6 @@ def test_the_configuration_is_the_one_that_applied() -> None:
     assert record.data.config["torch.compile dynamic"] == "True"
     assert record.data.config["torch.compile options max_fusion_size"] == "3"
     assert record.data.config["torch.compile backend"] == "inductor"
-
-
-# What ran outside graphs, and how long
-
-
-@torch.compiler.disable
-def slow_in_eager(x: torch.Tensor) -> torch.Tensor:
-    time.sleep(0.02)
-    for _ in range(7):
-        x = x + 1
-    return x
-
-
-def between_graphs(x):
-    y = slow_in_eager(x.sin())
-    return (y.cos() + y).relu()
-
-
-def left_to_python(x):
-    for _ in range(3):
-        x = x * 2
-        torch._dynamo.graph_break()
-        time.sleep(0.01)
-    return x
-
-
-class Between(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lin = torch.nn.Linear(8, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.lin(slow_in_eager(self.lin(x)))
-
-
-def stock_of(fn: Any) -> Any:
-    return torch.compile(fn, backend="eager")
-
-
-# what is compiled, seconds that it sleeps in eager, ATen calls outside graphs; a loop with a break ours compiles
-OUTSIDE: dict[str, tuple[Callable[[], Any], float, int, tuple[str, ...]]] = {
-    "a call between graphs": (lambda: between_graphs, 0.02, 7, ("explorer", "stock")),
-    "a module": (Between, 0.02, 7, ("explorer", "stock")),
-    "a frame left to Python": (lambda: left_to_python, 0.03, 3, ("stock",)),
-}
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-@pytest.mark.parametrize("how", ["watched", "explored"])
-def test_what_ran_outside_graphs_is_timed_and_its_operators_counted(name: str, how: str, tmp_path: Path) -> None:
-    made, seconds, operators, engines = OUTSIDE[name]
-    for engine in engines:
-        torch._dynamo.reset()
-        if how == "watched":
-            compiled = (stock_of if engine == "stock" else explorer.compile)(made())
-            with explorer.watch() as log:
-                for _ in range(4):
-                    compiled(X)
-            record = log.record
-            (calls,) = record.calls
-            assert calls.measured == 2, "the first call in which nothing is compiled"
-            whose = "in call 2 of "
-        else:
-            stock = {"backend": "eager"} if engine == "stock" else None
-            record = explorer.explore(made(), engine=engine, stock=stock, time=0.001)(X)
-            whose = "in a call of "
-        (timed,) = (each for each in record.eager if each.seconds is not None)
-        assert seconds <= timed.seconds < 10 * seconds
-        assert timed.calls == operators
-        said = f"and {operators} ATen calls {whose}"
-        assert said in repr(record) and said in repr(record.eager) and said in record.text()
-        loaded = Record.load(record.save(tmp_path / f"{engine}.explore.json"))
-        assert loaded.data.eager == record.data.eager
-
-
-def prints_between(x):
-    y = x.sin()
-    print("between")
-    return y.cos()
-
-
-def opens_between(x):
-    y = x.sin()
-    open(os.devnull).close()
-    return y.cos()
-
-
-@pytest.mark.parametrize("times", [0, 1, 299, 301, 1000, 1001, 1002, 1007, 1008, 1009, 2500])
-def test_each_run_of_a_graph_is_counted_though_few_are_timed(times: int) -> None:
-    log = CallLog()
-    run = log.graph("f0", lambda x: x)
-    for number in range(times):
-        assert run(number) == number
-    assert log.runs["f0"].count == times and (log.runs["f0"].seconds > 0) == (times > 0)
-    again = log.graph("f0", lambda x: x)
-    assert again(1) == 1 and log.runs["f0"].count == times + 1
-    assert len(log.open.ran) == min(times, 300) + 1
-
-
-def one_way(x):
-    y = x.sin()
-    if x.sum() > 0:
-        return y + 1
-    return y.cos()
-
-
-def in_a_loop(x):
-    for _ in range(2):
-        if x.sum() > 0:
-            x = x + 1
-        else:
-            x = x.cos()
-    return x
-
-
-def opens_what_is_not_there(x):
-    y = x.sin()
-    open("/not/there")
-    return y.cos()
-
-
-# what never ran, and the call that would get to it; stock leaves a loop with a break to Python
-NEVER: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
-    "a branch": (one_way, "no call took this side of the branch", ("explorer", "stock")),
-    "a branch in a loop": (in_a_loop, "no call took this side of the branch", ("explorer",)),
-    "a break that raises": (opens_what_is_not_there, "not compiled: ", ("explorer", "stock")),
-}
-
-
-@pytest.mark.parametrize("name", NEVER)
-def test_a_continuation_that_was_never_compiled_is_reported_with_why(name: str) -> None:
-    fn, why, engines = NEVER[name]
-    for engine in engines:
-        torch._dynamo.reset()
-        compiled = (stock_of if engine == "stock" else explorer.compile)(fn)
-        with explorer.watch() as log, suppress(FileNotFoundError):
-            compiled(X.abs())
-        never = [each for each in log.record.data.eager if not each.reached]
-        assert never and all(why in each.why and f"{fn.__name__} after line " in each.what for each in never)
-        assert not any("not timed" in eager(each, {}) for each in never)
-        if name == "a branch":
-            with explorer.watch() as log:
-                compiled(X.abs())
-                compiled(-X.abs())
-            assert not [each for each in log.record.data.eager if not each.reached]
-
-
-def scaled_then_broken(x, by):
-    y = x * by
-    torch._dynamo.graph_break()
-    return y.cos()
-
-
-@pytest.mark.parametrize("engine", ["explorer", "stock"])
-def test_a_continuation_that_was_compiled_before_the_watch_is_no_such(engine: str) -> None:
-    torch._dynamo.reset()
-    compiled = (stock_of if engine == "stock" else explorer.compile)(scaled_then_broken)
-    compiled(X, 2.5)
-    with explorer.watch() as log:
-        compiled(X, True)
-    assert len(log.record.data.compiles) == 1 and log.record.data.eager
-    assert not [each for each in log.record.data.eager if not each.reached]
-
-
-UNTIMED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
-    "effects": (prints_between, {"time": 0.001}, "the function is not called for timing, because it prints"),
-    "once": (opens_between, {"time": 0.001}, "the function was called only once, because it uses open"),
-    "not asked for": (between_graphs, {"time": False}, "timing was not asked for"),
-}
-
-
-@pytest.mark.parametrize("engine", ["explorer", "stock"])
-@pytest.mark.parametrize("name", [*UNTIMED, "watched"])
-def test_the_record_says_why_what_ran_outside_graphs_was_not_timed(name: str, engine: str) -> None:
-    if name == "watched":
-        compiled = (stock_of if engine == "stock" else explorer.compile)(between_graphs)
-        torch._dynamo.reset()
-        with explorer.watch() as log:
-            compiled(X)
-        record, why = log.record, "between_graphs was called once, and calls are measured from the second on"
-    else:
-        fn, settings, why = UNTIMED[name]
-        stock = {"backend": "eager"} if engine == "stock" else None
-        record = explorer.explore(fn, engine=engine, stock=stock, **settings)(X)
-    assert record.data.eager and all(each.seconds is None for each in record.data.eager)
-    assert all(each.measured.startswith(why) for each in record.data.eager)
-    assert f"; not timed: {why}" in repr(record.eager)
-    if engine == "explorer":
-        counted = f"an unknown number in Python between graphs (not counted: {why.partition(', because')[0]}"
-        assert counted in repr(record)
-
-
-def test_a_call_that_compiles_or_profiles_itself_is_not_measured() -> None:
-    def profiles(x):
-        y = x + 1
-        torch._dynamo.graph_break()
-        with torch.autograd.profiler.profile() as found:
-            y.sin()
-        seen.append(len(found.function_events))
-        return y
-
-    seen: list[int] = []
-    compiled, sizes = stock_of(profiles), torch.compile(argument, backend="eager", dynamic=False)
-    with explorer.watch() as log:
-        for n in range(6):
-            compiled(X)
-            sizes(X, n)
-    assert len(seen) == 6 and all(seen)
-    assert [each.measured for each in log.record.calls] == [0, 0]
-    assert sys.getprofile() is None
-    with torch.autograd.profiler.profile():
-        pass
-
-
-@pytest.mark.parametrize("engine", ["explorer", "stock"])
-def test_why_python_was_not_timed_is_reported_of_the_function_that_ran_it(engine: str) -> None:
-    """Calls that compile use up none of those that may be measured."""
-    torch._dynamo.reset()
-    compile = stock_of if engine == "stock" else explorer.compile
-    late, never, once, profiled = map(compile, (broken_at(1), broken_at(2), broken_at(3), broken_at(4)))
-    with explorer.watch() as log:
-        for n in (1, 2, 3, 4, 5, 6, 6):
-            late(X, str(n))
-        for n in range(3):
-            never(X, str(n))
-        once(X, "a")
-        for _ in range(5):
-            profiled(X, "a")
-            sys.setprofile(lambda *_: None)
-        sys.setprofile(None)
-    assert [each.measured for each in log.record.calls] == [7, 0, 0, 0]
-    told = [each.measured for each in log.record.data.eager if each.compile and each.at_break]
-    assert list(dict.fromkeys(told)) == [
-        "call 7 of broken_1, measured with torch's profiler",
-        "something was compiled in each call of broken_2 that could be measured",
-        "broken_3 was called once, and calls are measured from the second on",
-        "a profiler of the program was on",
-    ]
-
-
-def broken_at(number: int) -> Callable[..., torch.Tensor]:
-    def broken(x: torch.Tensor, how: str) -> torch.Tensor:
-        y = x + len(how) if how != "b" else x
-        torch._dynamo.graph_break()
-        return y.cos()
-
-    name, code = f"broken_{number}", broken.__code__
-    broken.__qualname__ = broken.__name__ = name
-    broken.__code__ = code.replace(co_name=name, co_qualname=name, co_firstlineno=code.co_firstlineno + 100 * number)
-    return broken
-
-
-def test_a_profiler_of_the_program_stays() -> None:
-    told = []
-
-    def profiler(frame: Any, event: str, argument: Any) -> None:
-        told.append(event)
-
-    compiled = stock_of(between_graphs)
-    with explorer.watch() as log:
-        compiled(X)
-        sys.setprofile(profiler)
-        try:
-            compiled(X)
-            assert sys.getprofile() is profiler
-        finally:
-            sys.setprofile(None)
-        compiled(X)
-        compiled(X)
-    assert told and log.record.calls[0].measured == 3
-
-
-def test_threads_that_call_a_function_at_once_are_measured_one_by_one() -> None:
-    compiled = stock_of(between_graphs)
-    compiled(X)
-    torch._dynamo.reset()
-    with explorer.watch() as log:
-        compiled(X)
-        threads = [threading.Thread(target=lambda: [compiled(X) for _ in range(5)]) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    (calls,) = log.record.calls
-    assert calls.count == 21
-    assert sys.getprofile() is None
-    assert sum(each.calls or 0 for each in log.record.eager) in (0, 7)
 
 
 def test_a_guard_that_fails_in_older_compiles_alone_caused_no_recompile() -> None:

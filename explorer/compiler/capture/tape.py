@@ -9,7 +9,7 @@ import logging
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -398,7 +398,10 @@ class Tape:
                 unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")
         return result
 
-    def _computed(self, target: Any, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inside: Any) -> Any:
+    def _computed(
+        self, target: object, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object],
+        inside: AbstractContextManager[object],
+    ) -> object:  # fmt: skip
         """What the call yields under fake tensors, within `inside`. What it raises is the reason of a break."""
         name = getattr(target, "__name__", str(target))
         outs = (each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided)
@@ -430,12 +433,9 @@ class Tape:
             self.note_shape_guards(f"which way {name} computes depends on it")
 
     def _check_overlaps(
-        self,
-        target: Any,
-        args: Sequence[Any],
-        written: Sequence[fake_tensor.FakeTensor],
+        self, target: object, args: Sequence[object], written: Sequence[fake_tensor.FakeTensor],
         tensors: Sequence[fake_tensor.FakeTensor],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Refuse a call where elements that it writes share memory."""
         with self.mode:
             roots = [given for each in written for _, _, given in self.sharing(each)]

@@ -1,0 +1,342 @@
+"""Hooks, saved tensors, and what a backward may be asked again: as in eager."""
+
+import pytest
+import torch
+from torch import nn
+
+from trained import CASES, T, case, check_as_in_eager
+
+
+@case
+def hooks_tensor_outside(c):
+    log = []
+    f = c(lambda x: (x * 2).sin())
+    x = T(3)
+    x.register_hook(lambda g: log.append("x") or g * 2)
+    y = f(x)
+    y.register_hook(lambda g: log.append("y") or g * 3)
+    y.sum().backward()
+    return x.grad, log
+
+
+@case
+def hooks_unused_output(c):
+    log = []
+    f = c(lambda x, w: (x * 2, w * 3))
+    x = T(3)
+    w = T(3, seed=1)
+    x.register_hook(lambda g: log.append("x"))
+    w.register_hook(lambda g: log.append("w"))
+    y, z = f(x, w)
+    y.sum().backward()
+    return log, w.grad
+
+
+@case
+def leaf_turned_without_grad(c):
+    def f(x):
+        with torch.no_grad():
+            x.t_()
+        return x.norm()
+
+    x = T(3)
+    c(f)(x).backward()
+    return x.grad
+
+
+@case
+def hooks_inside(c):
+
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: g * 5)
+        return y.sin()
+
+    g = c(f)
+    x = T(3)
+    g(x).sum().backward()
+    return x.grad
+
+
+@case
+def hooks_inside_log(c):
+    log = []
+
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: log.append(g.clone()))
+        return y.sin()
+
+    g = c(f)
+    x = T(3)
+    g(x).sum().backward()
+    return x.grad, log
+
+
+@case
+def hooks_post_acc(c):
+    log = []
+    f = c(lambda x: (x * 2).sin())
+    x = T(3)
+    x.register_post_accumulate_grad_hook(lambda p: log.append(p.grad.clone()))
+    f(x).sum().backward()
+    f(x).sum().backward()
+    return x.grad, log
+
+
+@case
+def hooks_post_acc_opt(c):
+    torch.manual_seed(0)
+    m = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
+    cm = c(m)
+    o = {p: torch.optim.SGD([p], lr=0.1) for p in m.parameters()}
+
+    def h(p):
+        o[p].step()
+        o[p].zero_grad()
+
+    for p in m.parameters():
+        p.register_post_accumulate_grad_hook(h)
+    for _i in range(3):
+        cm(torch.ones(2, 3)).sum().backward()
+    return [p.detach() for p in m.parameters()]
+
+
+@case
+def hooks_full_backward(c):
+    log = []
+    torch.manual_seed(0)
+    m = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1)).double()
+    m[0].register_full_backward_hook(lambda mod, gi, go: log.append((type(mod).__name__, gi, go)))
+    m.register_full_backward_hook(lambda mod, gi, go: log.append((type(mod).__name__, gi, go)))
+    m[2].register_full_backward_pre_hook(lambda mod, go: log.append(go))
+    x = T(2, 3)
+    c(m)(x).sum().backward()
+    return log, x.grad
+
+
+@case
+def hooks_save_on_cpu(c):
+    f = c(lambda x, w: (x * w).sin())
+    x, w = T(3), T(3, seed=1)
+    with torch.autograd.graph.save_on_cpu():
+        y = f(x, w)
+    y.sum().backward()
+    return x.grad, w.grad
+
+
+@case
+def hooks_save_on_cpu_and_a_write(c):
+    def f(a, b):
+        x = a * 1
+        with torch.autograd.graph.save_on_cpu():
+            t = x.sin() * b
+        return t, x.mul_(3)
+
+    a, b = T(3), T(3, seed=1)
+    c(f)(a, b)[0].sum().backward()
+    return a.grad, b.grad
+
+
+@case
+def hooks_disable_saved(c):
+    f = c(lambda x, w: (x * w).sin())
+    x, w = T(3), T(3, seed=1)
+    with torch.autograd.graph.disable_saved_tensors_hooks("no"):
+        y = f(x, w)
+    y.sum().backward()
+    return x.grad
+
+
+@case
+def hooks_gradfn(c):
+    log = []
+    f = c(lambda x: (x * 2).sin())
+    x = T(3)
+    y = f(x)
+    y.grad_fn.register_hook(lambda gi, go: log.append((len(gi), len(go))))
+    y.grad_fn.register_prehook(lambda go: log.append(len(go)))
+    y.sum().backward()
+    return log, x.grad
+
+
+@case
+def retain_grad_out(c):
+    f = c(lambda x: ((x * 2), (x * 2).sin()))
+    x = T(3)
+    a, b = f(x)
+    a.retain_grad()
+    b.retain_grad()
+    (a * b).sum().backward()
+    return a.grad, b.grad, x.grad
+
+
+@case
+def retain_grad_inside(c):
+    def f(x):
+        y = x * 2
+        y.retain_grad()
+        return y, y.sin()
+
+    x = T(3)
+    a, b = c(f)(x)
+    b.sum().backward()
+    return a.grad, x.grad, a.retains_grad
+
+
+@case
+def retain_grad_input(c):
+    def f(x):
+        x.retain_grad()
+        return x.sin()
+
+    x = T(3) * 1
+    c(f)(x).sum().backward()
+    return x.grad
+
+
+@case
+def once_diff(c):
+    class Fn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0].cos()
+
+    f = c(lambda x: Fn.apply(x) * 2)
+    x = T(3)
+    y = f(x)
+    y.sum().backward()
+    r = x.grad.clone()
+    y = f(x)
+    (d,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    try:
+        d.sum().backward()
+        e = None
+    except RuntimeError as err:
+        e = "once_differentiable" in str(err)
+    return r, d, e
+
+
+@case
+def fn_dbl(c):
+    class Fn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0].cos() * 3
+
+    f = c(lambda x: Fn.apply(x) * 2)
+    x = T(3)
+    y = f(x)
+    (d,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    d.sum().backward()
+    return d, x.grad
+
+
+@case
+def anomaly(c):
+    f = c(lambda x: x.sqrt().sum())
+    x = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    with torch.autograd.detect_anomaly(False):
+        f(x).backward()
+    with torch.autograd.detect_anomaly():
+        (f(x) * 0).backward()
+    return x.grad
+
+
+@case
+def retain_graph(c):
+    f = c(lambda x: (x * x).sin().sum())
+    x = T(3)
+    y = f(x)
+    y.backward(retain_graph=True)
+    y.backward()
+    return x.grad
+
+
+@case
+def backward_twice_error(c):
+    f = c(lambda x: (x * x).sin().sum())
+    x = T(3)
+    y = f(x)
+    y.backward()
+    y.backward()
+    return x.grad
+
+
+@case
+def backward_twice_add(c):
+    f = c(lambda x: x + 1)
+    x = T(3)
+    y = f(x)
+    y.sum().backward()
+    y.sum().backward()
+    return x.grad
+
+
+@case
+def outputs_two_calls(c):
+    f = c(lambda x: (x.sin(), x.exp()))
+    x = T(3)
+    a, b = f(x)
+    a.sum().backward()
+    b.sum().backward()
+    return x.grad
+
+
+@case
+def outputs_two_calls_indep(c):
+    f = c(lambda x, w: (x.sin(), w.exp()))
+    x, w = T(3), T(3)
+    a, b = f(x, w)
+    a.sum().backward()
+    b.sum().backward()
+    return x.grad, w.grad
+
+
+@case
+def backward_inputs(c):
+    f = c(lambda x, w: (x * w).sum())
+    x, w = T(3), T(3, seed=1)
+    f(x, w).backward(inputs=[x])
+    return x.grad, w.grad
+
+
+@case
+def grads_twice(c):
+    f = c(lambda x, w: (x * w).sin().sum())
+    x, w = T(3), T(3, seed=1)
+    y = f(x, w)
+    a = torch.autograd.grad(y, x, retain_graph=True)
+    b = torch.autograd.grad(y, w)
+    return a, b
+
+
+@case
+def batched_grad(c):
+    f = c(lambda x: (x * x).sin())
+    x = T(3)
+    y = f(x)
+    return torch.autograd.grad(y, x, torch.eye(3, dtype=torch.float64), is_grads_batched=True)
+
+
+@case
+def vec_jacobian(c):
+    f = c(lambda x: (x * x).sin())
+    return torch.autograd.functional.jacobian(f, T(3), vectorize=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name, program in CASES.items() if program.__module__ == __name__])
+def test_as_in_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_as_in_eager(name, monkeypatch)
