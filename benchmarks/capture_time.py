@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +77,16 @@ def run(selection: Selection) -> Report:
             what = f"compile time linear from {low} to {high} layers"
             aims.append(Aim(what, f"{growth:.2f} times", growth <= LINEAR * high / low))
     head = ("network", "capture", "Dynamo", "ratio", "call, nothing computed", "Dynamo", "ratio", "whole compile")
-    return Report("Capture and guards", head, tuple(rows), tuple(aims), (NOTE, METHOD))
+    return Report("Capture and guards", head, tuple(rows), tuple(aims), (NOTE, METHOD, *skipped_by_dynamo()))
+
+
+def skipped_by_dynamo() -> tuple[str, ...]:
+    """torch 2.11 has this on by default and 2.13 off, for a read of freed memory (pytorch/pytorch#188103)."""
+    if sys.version_info < (3, 12) or not torch._dynamo.config.use_recursive_dict_tags_for_guards:
+        return ()
+    return (
+        "Dynamo's config.use_recursive_dict_tags_for_guards is on: it skips the guards of modules that are as before",
+    )
 
 
 NOTE = (

@@ -61,7 +61,8 @@ class RuleTable(Mapping[K, F], Generic[K, F]):
 
     def own(self, key: K) -> OwnRule | None:
         """The person's own rule that is in force for `key`."""
-        return _in_force.get().table.get((self.name, key))
+        table = _in_force.get().table
+        return table.get((self.name, key)) if table else None
 
     def credit(self, key: K) -> str:
         """What a record says of a decision by `key`: that it is by the person's own rule, or nothing."""
@@ -71,6 +72,9 @@ class RuleTable(Mapping[K, F], Generic[K, F]):
     def __getitem__(self, key: K) -> F:
         own: Any = self.own(key)
         return self._rules[key] if own is None else own
+
+    def __contains__(self, key: object) -> bool:  # Mapping's raises and catches a KeyError where there is none
+        return key in self._rules or self.own(key) is not None  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[K]:
         return iter({**self._rules, **{key: None for name, key in _in_force.get().table if name == self.name}})

@@ -740,13 +740,15 @@ def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
 def _in_order(guards: Iterable[Guard]) -> list[Guard]:
     """In the order in which C++ checks them: an object before its parts. Guards made in this order lie next to each
     other in memory, which matters for deep models, whose guards exceed the processor's caches."""
-    numbers: dict[Source, int] = {}
+    paths: dict[Source, tuple[int, ...]] = {}
 
-    def path(guard: Guard) -> list[int]:
-        assert guard.source is not None
-        return [numbers.setdefault(each, len(numbers)) for each in _bases(guard.source)][::-1]
+    def path(source: Source) -> tuple[int, ...]:
+        if source not in paths:
+            base = () if isinstance(source, (Local, Global, Known)) else path(source.base)
+            paths[source] = (*base, len(paths))
+        return paths[source]
 
-    return sorted(guards, key=path)
+    return sorted(guards, key=lambda guard: path(guard.source) if guard.source is not None else ())
 
 
 @functools.cache
