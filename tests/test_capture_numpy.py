@@ -162,6 +162,55 @@ def test_our_backend_takes_array_programs(name: str) -> None:
     check_same(outcome(explorer.compile(function), arguments), outcome(function, arguments))
 
 
+MAY_BE_THE_SAME: dict[str, Callable[[Any], Any]] = {
+    "squeeze": lambda a: a.squeeze(),
+    "np.squeeze": np.squeeze,
+    "real": lambda a: a.real,
+    "conj": lambda a: a.conj(),
+    "np.conj": np.conj,
+    "asarray": np.asarray,
+    "astype": lambda a: a.astype(a.dtype),
+    "astype without a copy": lambda a: a.astype(a.dtype, copy=False),
+    "ravel": lambda a: a.ravel(),
+    "flatten": lambda a: a.flatten(),
+    "reshape": lambda a: a.reshape(a.shape),
+    "T": lambda a: a.T,
+    "atleast_1d": np.atleast_1d,
+    "slice": lambda a: a[...],
+    "+": lambda a: +a,
+    "+=": lambda a: a.__iadd__(1),
+    "out": lambda a: np.add(a, a, out=a),
+    "a tensor of it": lambda a: torch.from_numpy(a).numpy(),
+}
+
+
+@pytest.mark.parametrize("name", MAY_BE_THE_SAME)
+def test_an_array_is_the_same_object_where_numpy_returns_it(name: str) -> None:
+    call = MAY_BE_THE_SAME[name]
+
+    def program(given: Any, made: Any) -> Any:
+        made = made + 1
+        results = call(given), call(made)
+        return *results, made, results[0] is given, results[1] is made
+
+    for array in (np.ones((2, 2)), np.ones(3, np.float32), np.ones((1, 3)), np.ones((0,)), np.array([1j, 2])):
+        found = []
+        for function in (program, explorer.compile(program)):
+            one, other, made, *same = function(given := array.copy(), array.copy())
+            found.append((*same, one is given, other is made, type(one), type(other)))
+        assert found[0] == found[1], array
+
+
+def test_each_array_of_a_tensor_is_an_object_of_its_own() -> None:
+    def program(x: Any) -> Any:
+        one, other = x.numpy(), x.numpy()
+        one[0] = 5
+        return one is other, one, other
+
+    same, one, other = explorer.compile(program)(torch.ones(3))
+    assert not same and one is not other and np.shares_memory(one, other) and other[0] == 5
+
+
 def columns_written(a: Any) -> Any:
     rows, columns = np.nonzero(a > 1)
     rows += 1

@@ -270,9 +270,7 @@ def wrap_array(t: Tracer, source: Source, given: object) -> Value:
     made = t.wrap_tensor(AsTensor(source), real)
     assert isinstance(made, TensorValue)
     stand_in = given if isinstance(given, np.generic) else _copy(real)
-    found = ArrayValue(made.node, made.fake, stand_in, source, given)
-    t.in_graph.arrays[id(made.fake)] = found
-    return found
+    return _array(t, made.node, made.fake, stand_in, source, given)
 
 
 def _copy(tensor: torch.Tensor) -> object:
@@ -315,13 +313,23 @@ def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
     if fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.dtype in _WITHOUT_ARRAY:
         unsupported(reasons.NUMPY, f"{value.describe()} has no array")
     known = t.in_graph.arrays.get(id(fake))
-    if not isinstance(known, ArrayValue):
-        stand_in = _copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy()
-        known = t.in_graph.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
-        for source, real, _ in itertools.islice(t.tape.sharing(fake), 1):
-            t.effects.call(_as_array, [t.wrap(source, real)], "numpy()")  # since then no one may resize the memory
-            t.tape.fixed.add(fake.untyped_storage()._cdata)
-    return known
+    if isinstance(known, ArrayValue):
+        return _array(t, known.node, fake, np.asarray(known.stand_in).view())
+    for source, real, _ in itertools.islice(t.tape.sharing(fake), 1):
+        t.effects.call(_as_array, [t.wrap(source, real)], "numpy()")  # since then no one may resize the memory
+        t.tape.fixed.add(fake.untyped_storage()._cdata)
+    stand_in = _copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy()
+    return _array(t, value.node, fake, stand_in)
+
+
+def _array(t: Tracer, node: fx.Node, fake: torch.Tensor, stand_in: Any, *given: Any) -> ArrayValue:
+    """An object of its own: another one may be of the same tensor. Its stand-in tells it when NumPy yields it again,
+    unless that is one of the two truth values, which are the same objects everywhere."""
+    made = ArrayValue(node, fake, stand_in, *given)
+    t.in_graph.arrays.setdefault(id(fake), made)
+    if not isinstance(stand_in, np.bool_):
+        t.in_graph.arrays[id(stand_in)] = made
+    return made
 
 
 _WITHOUT_ARRAY = frozenset({torch.bfloat16, torch.complex32})
@@ -746,8 +754,8 @@ def check_memory(t: Tracer) -> list[Source]:
     """Where arrays were read of which one was written, while several were: they must share no memory. What is drawn
     is new."""
     drawn = [*map(AsTensor, t.in_graph.draws), *t.in_graph.draws]
-    known = (each for each in t.in_graph.arrays.values() if isinstance(each, ArrayValue) and each.source not in drawn)
-    arrays = [each for each in known if isinstance(each.given, np.ndarray)]
+    known = dict.fromkeys(each for each in t.in_graph.arrays.values() if isinstance(each, ArrayValue))
+    arrays = [each for each in known if isinstance(each.given, np.ndarray) and each.source not in drawn]
     if not any(t.tape.mode.writes(array.fake) for array in arrays):
         return []
     given = [(array.source, array.given) for array in arrays]
@@ -779,11 +787,10 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list
         return from_fake(t, node, result) if isinstance(expected, torch.Tensor) else t.from_python(expected)
     if isinstance(expected, torch.Tensor):
         return from_fake(t, *_laid_out(t, node, result, expected.detach().numpy()))
+    if isinstance(known := t.in_graph.arrays.get(id(expected)), ArrayValue):
+        return known
     node, result = _laid_out(t, *_copied_where_numpy_copies(t, node, expected, result, memory), expected)
-    known = t.in_graph.arrays.get(id(result))
-    if not isinstance(known, ArrayValue) or known.is_scalar != isinstance(expected, np.generic):
-        known = t.in_graph.arrays[id(result)] = ArrayValue(node, result, expected)
-    return known
+    return _array(t, node, result, expected)
 
 
 def _as_tensor_operand(t: Tracer, operand: Value) -> Value:
