@@ -165,6 +165,45 @@ def test_operators_that_are_not_torchs_do_not_run():
     assert not operator_checks.may_run(torch._check) and operator_checks.may_run(torch.ops.aten.gelu.default)
 
 
+BY_FLOATS = {
+    "embedding": lambda x: F.embedding(x[0], x),
+    "index_add": lambda x: x.index_add(0, x[0], x),
+    "index_copy": lambda x: x.index_copy(0, x[0], x),
+    "index_put": lambda x: x.index_put((x[0],), x[0]),
+    "index_select": lambda x: x.index_select(0, x[0]),
+    "gather": lambda x: x.gather(0, x),
+    "scatter": lambda x: x.scatter(0, x, x),
+    "put": lambda x: x.put(x, x),
+    "repeat_interleave": lambda x: torch.repeat_interleave(x[0]),
+    "sorter": lambda x: torch.searchsorted(x, x, sorter=x),
+}
+
+
+@pytest.mark.parametrize("name", BY_FLOATS)
+def test_what_indexes_is_no_float(name):
+    for dtype in (torch.float32, torch.float64):
+        agrees(BY_FLOATS[name], given(dtype))
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.soft_margin_loss, F.smooth_l1_loss, F.huber_loss], ids=str)
+def test_of_a_derivative(loss):
+    """Its kernels refuse what a decomposition in their place takes."""
+
+    def gradient(function, x, y):
+        x = x.detach().requires_grad_()
+        function(x, y).backward()
+        return x.grad
+
+    def program(x, y):
+        return loss(x, y)
+
+    for one, other in itertools.permutations([torch.float32, torch.float64, torch.int64, torch.bool], 2):
+        if one.is_floating_point:
+            found = [outcome(functools.partial(gradient, each), given(one), given(other))
+                     for each in (program, explorer.compile(program))]  # fmt: skip
+            assert found[0] == found[1], (one, other)
+
+
 INDEXED = {
     "index_add": lambda x: x.index_add(0, torch.tensor(0), torch.ones(1, 3)),
     "index_copy": lambda x: x.index_copy(0, torch.tensor([0]), torch.ones(2, 4)),

@@ -39,8 +39,8 @@ ABOUT_DTYPES = re.compile(
 FLOATS = (frozenset({torch.float32}), frozenset({torch.float64}))
 """Every operator takes these, on their own, and numbers that both hold,"""
 MAX_FLOAT32 = torch.finfo(torch.float32).max
-OF_BITS = re.compile(r"bitwise_|gcd|lcm|_*[ri]?(and|or|xor|lshift|rshift|invert)_*$")
-"""but for operators of these names."""
+OF_INTEGERS = re.compile(r"bitwise_|gcd|lcm|_*[ri]?(and|or|xor|lshift|rshift|invert)_*$|repeat_interleave|searchsorted")
+"""but for operators of these names, and those that index by a tensor."""
 INDEXING = frozenset(
     """index_add index_copy index_fill index_put index_reduce index_select gather scatter scatter_add scatter_reduce
     take take_along_dim put masked_fill masked_scatter masked_select nll_loss cross_entropy embedding embedding_bag
@@ -60,6 +60,7 @@ class Filled:
     dtype: torch.dtype
     shape: tuple[int, ...]
     number: int
+    requires_grad: bool
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,14 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a GPU, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
+    tensors = tensors_in((args, tuple(kwargs.values())))
     factors = [kwargs[each] for each in ("alpha", "beta", "value") if each in kwargs]
     usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS
     usual &= not any(type(each) is bool for each in (*args, *factors))
     usual &= not any(type(each) is float and MAX_FLOAT32 < abs(each) < math.inf for each in (*args, *kwargs.values()))
-    empty = any(_elements(each, hint) == 0 for each in tensors_in((args, tuple(kwargs.values()))))
-    if usual and not empty and not OF_BITS.match(_name(target)):
+    empty = any(_elements(each, hint) == 0 for each in tensors)
+    indexing = _name(target).strip("_") in INDEXING
+    if usual and not empty and not OF_INTEGERS.match(_name(target)) and not (indexing and len(tensors) > 1):
         return ""
     if not may_run(target) or not all(tensor.device.type == "cpu" for tensor in tensors_in(result)):
         return ""
@@ -108,7 +111,7 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
         torch.get_autocast_dtype("cpu"),
         torch.are_deterministic_algorithms_enabled(),
     )
-    shapes = (empty or _name(target).strip("_") in INDEXING) and most is None and not _sets_by_mask(target, args)
+    shapes = (empty or indexing) and most is None and not _sets_by_mask(target, args)
     said, sizes = _asked(target, given, settings, shapes)
     if said or not empty or most is not None:
         return said
@@ -215,7 +218,7 @@ class _Describe:
             if not known or value.layout != torch.strided or value.device.type != "cpu":
                 raise _Other
             sizes = tuple(_size_hint(size, self.hint, self.most) for size in value.shape)
-            return Filled(value.dtype, sizes, self.number)
+            return Filled(value.dtype, sizes, self.number, torch.is_grad_enabled() and value.requires_grad)
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return Plain(int, _size_hint(value, self.hint, self.most))
         if isinstance(value, PLAIN):
@@ -243,12 +246,12 @@ def _asked(
     """What the operator says, or else the sizes of what it makes; `settings` are those of the process that the answer
     depends on."""
     args, kwargs = map(_made, given)
-    function = operator.methodcaller(target, *args[1:], **kwargs) if isinstance(target, str) else None
     chance = torch.get_rng_state()
     try:
         with torch.no_grad(), warnings.catch_warnings(action="ignore"), temporarily_clear_interpreter_stack():
-            made = function(args[0]) if function else target(*args, **kwargs)
-            return "", tuple(tuple(tensor.shape) for tensor in tensors_in(made))
+            made = tensors_in(_called(target, args, kwargs))
+        sizes = tuple(tuple(tensor.shape) for tensor in made)
+        return (_said_of_gradients(target, *map(_made, given)) if _wants_gradients(given) else ""), sizes
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         said = str(error).strip().partition("\n")[0]
         by_number = said == "ZeroDivisionError" and len(tensors_in((args, tuple(kwargs.values())))) == 1
@@ -259,9 +262,44 @@ def _asked(
         torch.set_rng_state(chance)
 
 
+def _called(target: Callable[..., object], args: Any, kwargs: Any) -> object:
+    if isinstance(target, str):
+        return operator.methodcaller(target, *args[1:], **kwargs)(args[0])
+    return target(*args, **kwargs)
+
+
+def _wants_gradients(given: Any) -> bool:
+    if isinstance(given, CheckGroup):
+        return any(map(_wants_gradients, given.items))
+    return any(map(_wants_gradients, given)) if type(given) is tuple else getattr(given, "requires_grad", False)
+
+
+def _said_of_gradients(target: Callable[..., object], args: Any, kwargs: Any) -> str:
+    """What the kernels of the operator's derivative say to the dtypes: a decomposition in their place takes any."""
+    given = tensors_in((args, tuple(kwargs.values())))
+    inputs = [torch.autograd.graph.get_gradient_edge(each) for each in given if each.requires_grad]
+    made: list[torch.Tensor] = []
+    plain = torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept)
+    try:
+        with (
+            torch.enable_grad(),
+            plain,
+            warnings.catch_warnings(action="ignore"),
+            temporarily_clear_interpreter_stack(),
+        ):
+            made = [each for each in tensors_in(_called(target, args, kwargs)) if each.requires_grad]
+            with torch._C._DisableAutocast():
+                torch.autograd.grad(made, inputs, list(map(torch.ones_like, made)), allow_unused=True)
+    except Exception as error:
+        said = str(error).strip().partition("\n")[0]
+        return f"its derivative: {said}" if made and ABOUT_DTYPES.search(said) else ""
+    return ""
+
+
 def _made(given: Any) -> Any:
     if isinstance(given, Filled):
-        return torch.full(given.shape, given.number, dtype=given.dtype)
+        made = torch.full(given.shape, given.number, dtype=given.dtype)
+        return made.requires_grad_().clone() if given.requires_grad else made
     if isinstance(given, Plain):
         return given.value
     if given.type is dict:
