@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import set_device
+from torch.utils.checkpoint import checkpoint
 
 import explorer
 from capturing import compiled
@@ -567,6 +568,57 @@ def test_inference_mode_is_guarded_where_no_tensor_tells_it(fn: Callable[[], Any
     for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad, torch.inference_mode):
         with mode():
             assert compiled() == fn()
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad * 2
+
+
+RECORDS_IN_INFERENCE_MODE = {
+    "checkpoint": lambda x, p: checkpoint(torch.sin, x, use_reentrant=False),
+    "of keywords": lambda x, p: checkpoint(lambda q, k: q * k, p, k=x, use_reentrant=False),
+    "of a list": lambda x, p: checkpoint(lambda q: q[0] * 2, [x], use_reentrant=False),
+    "reentrant": lambda x, p: checkpoint(torch.sin, x, use_reentrant=True),
+    "a function": lambda x, p: Doubled.apply(p),
+    "of an inference tensor": lambda x, p: Doubled.apply(x),
+    "an operator": lambda x, p: p * x,
+}
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs")
+@pytest.mark.parametrize("name", RECORDS_IN_INFERENCE_MODE)
+def test_what_is_recorded_in_inference_mode_is_so(name: str) -> None:
+    call = RECORDS_IN_INFERENCE_MODE[name]
+
+    def inside(x: Tensor, p: Tensor) -> Tensor:
+        with torch.inference_mode(), torch.enable_grad():
+            return call(x, p)
+
+    def after(x: Tensor, p: Tensor) -> Tensor:
+        with torch.inference_mode():
+            x = x + 1
+        return call(x, p)
+
+    def throughout(x: Tensor, p: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return call(x, p)
+
+    for program in (inside, after, throughout):
+        found = []
+        for function in (program, explorer.compile(program)):
+            with torch.inference_mode(program is throughout):
+                try:
+                    made = function(torch.ones(2), torch.ones(2, requires_grad=program is not throughout))
+                    found.append((made.requires_grad, made.is_inference(), made.tolist()))
+                except RuntimeError as error:
+                    found.append(str(error))
+        assert found[0] == found[1], program
 
 
 RETURN_THEIR_INPUT = {

@@ -151,7 +151,11 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
     named = {name: value for name, value in kwargs.items() if name not in settings}
     if is_reentrant and (named or not is_noop or "debug" in kwargs):
         unsupported(reasons.UNTRACEABLE_CALL, "checkpoint with arguments that it refuses")
-    differentiable = any(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
+    tensors = [arg.fake for arg in args if isinstance(arg, TensorValue)]
+    saves_inference = torch.is_inference_mode_enabled() or any(x.is_inference() for x in tensors)
+    if saves_inference and not is_reentrant and torch.is_grad_enabled():
+        unsupported(reasons.UNTRACEABLE_CALL, "checkpoint saves an inference tensor")
+    differentiable = any(x.requires_grad for x in tensors)
     before = t.effects.outside, t.tape.writes()
     if not is_reentrant or differentiable or not torch.is_grad_enabled():
         with t.stack.checkpointed() if is_noop else nullcontext():

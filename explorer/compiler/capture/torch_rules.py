@@ -441,6 +441,8 @@ def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A torch.autograd.Function is one node. TRACE runs its own forward and backward if all that they read can be
     guarded, else what was evaluated of them."""
     cls = args[0].known(t)
+    if torch.is_inference_mode_enabled() and torch.is_grad_enabled():
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__}, whose results require grad in inference mode too")
     try:
         guard_reads(t, cls, [*args[1:], *kwargs.values()])
     except Unsupported:
