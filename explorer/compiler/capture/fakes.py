@@ -141,7 +141,8 @@ class LaidOut(FakeTensorMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Any = None
     ) -> object:
-        if torch.is_inference_mode_enabled() and _is_composite(func):  # whose view counts writes with its base
+        is_plain = all(issubclass(each, FakeTensor) for each in types)
+        if is_plain and torch.is_inference_mode_enabled() and _is_composite(func):  # a view counts writes with its base
             with self, torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):
                 return func.decompose(*args, **kwargs or {})
         is_higher_order = isinstance(func, HigherOrderOperator)

@@ -251,7 +251,7 @@ def _asked(
         with torch.no_grad(), warnings.catch_warnings(action="ignore"), temporarily_clear_interpreter_stack():
             made = tensors_in(_called(target, args, kwargs))
         sizes = tuple(tuple(tensor.shape) for tensor in made)
-        return (_said_of_gradients(target, *map(_made, given)) if _wants_gradients(given) else ""), sizes
+        return (_derivative_error(target, *map(_made, given)) if _wants_gradients(given) else ""), sizes
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         said = str(error).strip().partition("\n")[0]
         by_number = said == "ZeroDivisionError" and len(tensors_in((args, tuple(kwargs.values())))) == 1
@@ -262,19 +262,19 @@ def _asked(
         torch.set_rng_state(chance)
 
 
-def _called(target: Callable[..., object], args: Any, kwargs: Any) -> object:
+def _called(target: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     if isinstance(target, str):
         return operator.methodcaller(target, *args[1:], **kwargs)(args[0])
     return target(*args, **kwargs)
 
 
-def _wants_gradients(given: Any) -> bool:
+def _wants_gradients(given: object) -> bool:
     if isinstance(given, CheckGroup):
         return any(map(_wants_gradients, given.items))
     return any(map(_wants_gradients, given)) if type(given) is tuple else getattr(given, "requires_grad", False)
 
 
-def _said_of_gradients(target: Callable[..., object], args: Any, kwargs: Any) -> str:
+def _derivative_error(target: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> str:
     """What the kernels of the operator's derivative say to the dtypes: a decomposition in their place takes any."""
     given = tensors_in((args, tuple(kwargs.values())))
     inputs = [torch.autograd.graph.get_gradient_edge(each) for each in given if each.requires_grad]

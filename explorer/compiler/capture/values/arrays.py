@@ -322,10 +322,12 @@ def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
     return _array(t, value.node, fake, stand_in)
 
 
-def _array(t: Tracer, node: fx.Node, fake: torch.Tensor, stand_in: Any, *given: Any) -> ArrayValue:
+def _array(
+    t: Tracer, node: fx.Node, fake: torch.Tensor, stand_in: object, source: Source | None = None, given: object = None
+) -> ArrayValue:
     """An object of its own: another one may be of the same tensor. Its stand-in tells it when NumPy yields it again,
     unless that is one of the two truth values, which are the same objects everywhere."""
-    made = ArrayValue(node, fake, stand_in, *given)
+    made = ArrayValue(node, fake, stand_in, source, given)
     t.in_graph.arrays.setdefault(id(fake), made)
     if not isinstance(stand_in, np.bool_):
         t.in_graph.arrays[id(stand_in)] = made
