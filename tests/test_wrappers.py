@@ -29,6 +29,24 @@ def test_wrappers_like_eager(name, backend):
         assert inside((call(x), x)) == inside((function(y), y))
 
 
+OF_OTHERS = {
+    "type_as": lambda x, y: (y.type_as(x), x.type_as(y)),
+    "linear": lambda x, y: torch.nn.functional.linear(x, y),
+    "flatten": lambda x, y: x.flatten(),
+    "chunk": lambda x, y: x.chunk(2)[1],
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_an_operator_that_is_calls_of_others_is_asked_of_a_wrapper_as_in_eager(name):
+    """In inference mode, as what it is; otherwise as those others, so that the results are of other classes."""
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            given = [(TwoTensor(torch.ones(3, 3), torch.ones(3, 3) * 2), torch.ones(3, 3)) for _ in range(2)]
+            call = explorer.compile(OF_OTHERS[name])
+            assert inside(call(*given[0])) == inside(OF_OTHERS[name](*given[1]))
+
+
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_wrappers_are_explored(name):
     function, make = WRAPPERS[name]
