@@ -170,6 +170,14 @@ def test_no_file_is_a_drawer():
     assert not [path for path in FILES if path.name in drawers]
 
 
+def test_the_reasons_of_a_stage_are_in_one_file():
+    """The `reasons.py` of its folder, which is where to look for a code that begins with the stage's name."""
+    folders = {path.parent for path in FILES if path.name == "reasons.py" and path.parent != PACKAGE / "core"}
+    defining = [path for path in FILES if "= reason(" in path.read_text(encoding="utf-8")]
+    assert len(folders) > 5
+    assert not [path for path in defining if folders & {*path.parents} and path.name != "reasons.py"]
+
+
 def test_lines_of_the_viewer_have_at_most_120_characters():
     """As ruff checks Python's."""
     source = ROOT / "extension" / "src"

@@ -11,18 +11,12 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from explorer.compiler.capture import reasons
 from explorer.compiler.capture.fakes import LaidOut
 from explorer.core.origin import origin, synthetic
-from explorer.core.reasons import Unsupported, Why, reason
+from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, as_given, stamp
-
-MODULE_CALL = reason(
-    "capture.module_call",
-    "the graph calls modules",
-    "Parameters have to be inputs of the graph, so that gradients can flow to them.",
-    "Hand over a graph whose parameters are inputs, as torch.compile's own backends get it.",
-)
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -81,7 +75,7 @@ def _value(
     if node.op in ("placeholder", "get_attr"):
         return fake_mode.from_tensor(given) if isinstance(given, torch.Tensor) else given
     if node.op == "call_module":
-        raise Unsupported(Why(MODULE_CALL, str(node.target)))
+        raise Unsupported(Why(reasons.MODULE_CALL, str(node.target)))
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda argument: values[argument])
     with fake_mode:
         if node.op == "call_method":

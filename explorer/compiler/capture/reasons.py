@@ -90,6 +90,12 @@ RAISES = reason(
     "The function raises for these inputs. Its last part runs eagerly, so that the exception has Python's own message"
     " and traceback.",
 )
+MODULE_CALL = reason(
+    "capture.module_call",
+    "the graph calls modules",
+    "Parameters have to be inputs of the graph, so that gradients can flow to them.",
+    "Hand over a graph whose parameters are inputs, as torch.compile's own backends get it.",
+)
 THE_PROGRAMS = (RAISES, OP_RAISED)
 """Breaks where the program itself raises: it does so for real, under fullgraph too."""
 
