@@ -66,13 +66,10 @@ function named(text) {
   });
 }
 
-/** What each pane shows, with the meanings of the terms that it uses. */
-function panes(read) {
-  const meanings = Object.fromEntries(
-    read("../explorer/show/view/glossary.json").flatMap(part => Object.entries(part.terms)).reverse());
-  const entries = Object.entries(read("../explorer/show/view/panes.json"));
-  return Object.fromEntries(entries.map(([id, pane]) =>
-    [id, { ...pane, terms: Object.fromEntries(pane.terms.map(term => [term, meanings[term].meaning])) }]));
+/** What each term of the glossary means; the first of two parts that have one. */
+function meanings(read) {
+  const terms = read("../explorer/show/view/glossary.json").flatMap(part => Object.entries(part.terms));
+  return Object.fromEntries(terms.map(([term, { meaning }]) => [term, meaning]).reverse());
 }
 
 async function report() {
@@ -83,7 +80,9 @@ async function report() {
   const parts = {
     style: await made("page.css"),
     script,
-    texts: JSON.stringify({ panes: panes(read), keys: read("src/report/keys.json") }).replaceAll("<", "\\u003c"),
+    texts: JSON.stringify({
+      panes: read("../explorer/show/view/panes.json"), meanings: meanings(read), keys: read("src/report/keys.json"),
+    }).replaceAll("<", "\\u003c"),
     // The page's policy lets this script run and no other, whatever a record holds.
     hash: `sha256-${createHash("sha256").update(script).digest("base64")}`,
   };

@@ -7,7 +7,7 @@ import pytest
 from explorer.ir import record
 from explorer.records.data import methods
 from explorer.show.notebook.types import VIEWER, checked, texts, written
-from explorer.show.view.glossary import PANES
+from explorer.show.view.glossary import GLOSSARY, PANES
 
 
 @pytest.mark.parametrize("name", texts())
@@ -37,3 +37,18 @@ def test_checks():
 
 def test_the_panes_that_a_cell_can_ask_for_are_those_of_the_viewer():
     assert re.findall(r'^  (\w+): "', (VIEWER / "panes/titles.ts").read_text(), re.M) == list(PANES)
+
+
+def test_the_glossary_explains_each_column_of_a_table():
+    """extension/src/viewer/help.ts finds it by the name, except for columns with names of the record's."""
+    made = re.compile(
+        r"(?:\bfigure|\bcodes|\bnumber|reasonColumn)\(\s*\"([^\"]+)\""
+        r"|name: \"([^\"]+)\",(?=[^{}]*(?:text|order|numeric): )"
+    )
+    texts = [path.read_text() for path in VIEWER.rglob("*.ts")]
+    columns = {(one or other).lower() for text in texts if "TableColumn<" in text or "DataTable<" in text
+               for one, other in made.findall(text)}  # fmt: skip
+    meanings = {term for part in GLOSSARY for term in part.terms}
+    assert columns - meanings == set()
+    assert {term for part in GLOSSARY if part.part == "Columns of tables" for term in part.terms} - columns == set()
+    assert len(columns) > 70

@@ -41,6 +41,28 @@ for (const dark of [false, true]) {
   });
 }
 
+test("each column of a table says what it holds", async () => {
+  for (const file of ["sample.html", "plain.html", "methods.html", "ranks.html"]) {
+    const on = await visit(file);
+    const viewer = on.page.locator("#viewer");
+    await viewer.locator(".ex-header").first().waitFor();
+    const silent = () => on.page.evaluate(() => {
+      const headers = [...document.querySelectorAll<HTMLElement>("#viewer th[scope=col]")];
+      headers.forEach(each => each.dispatchEvent(new PointerEvent("pointerover", { bubbles: true })));
+      return headers.filter(each => !each.title).map(each => each.textContent);
+    });
+    const said = async () => {
+      await silent();
+      await on.page.waitForTimeout(50);
+      assert.deepEqual(await silent(), [], file);
+    };
+    if (file === "methods.html" || file === "ranks.html") await said();
+    else await openEachPane(viewer, said);
+    assert.ok(await on.page.locator("#viewer th[title]").count() > 3);
+    await on.end();
+  }
+});
+
 test("what was told of trouble, cost and memory stands where one looks for it", async () => {
   const on = await visit("sample.html");
   const viewer = on.page.locator("#viewer");

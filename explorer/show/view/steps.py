@@ -63,8 +63,8 @@ class Steps(Queried[Step, EvaluatorState]):
     called = "instruction"
     example = "guard:  or  op:CALL line:12 depth>1 top:tensor"
     letters: ClassVar = {
-        "i": ("instruction", "instruction"), "l": ("line", "line"), "o": ("over", "line, over calls"),
-        "u": ("out", "out of the function"), "n": ("node:", "graph node"), "g": ("guard:", "guard"),
+        "i": ("instruction", "instruction"), "l": ("line", "line"), "o": ("over", "step over"),
+        "u": ("out", "step out"), "n": ("node:", "graph node"), "g": ("guard:", "guard"),
         "e": ("effect:", "effect"), "s": ("symbol:", "size symbol"), "b": ("break:", "graph break"),
     }  # fmt: skip
 

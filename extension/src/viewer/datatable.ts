@@ -14,7 +14,8 @@ export interface TableColumn<Row> {
   /** What it is sorted by; not at all where absent. null sorts last. */
   order?(row: Row): number | string | null;
   readonly numeric?: boolean;
-  readonly title?: string | undefined;
+  /** What it holds, where the glossary cannot know (help.ts): columns of a record's own names. */
+  readonly title?: string;
 }
 
 /** A column of names out of a program, by which it can be sorted. */
@@ -24,9 +25,9 @@ export function codes<Row>(name: string, of: (row: Row) => string): TableColumn<
 
 /** A column of numbers, by which it can be sorted; empty where there is none. */
 export function figure<Row>(name: string, of: (row: Row) => number | null | undefined,
-    write: (value: number) => string = String, title?: string): TableColumn<Row> {
+    write: (value: number) => string = String): TableColumn<Row> {
   return {
-    name, title, numeric: true, order: row => of(row) ?? null,
+    name, numeric: true, order: row => of(row) ?? null,
     text: row => {
       const value = of(row);
       return value == null ? "" : write(value);
@@ -44,7 +45,7 @@ export interface TableRows<Row> {
 
 /** Rows shown at first, and more at each wish. */
 const SHOWN = 200;
-const MORE = 5000;
+const MORE = 1000;
 
 /** Characters that a column of the table as text is padded to. */
 const WIDEST = 200;

@@ -2,6 +2,7 @@
 
 import { DiffShell } from "./diff/shell";
 import { fill, h, styled } from "./dom";
+import { explainColumns } from "./help";
 import type { Host } from "./host";
 import { type MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
 import { MethodsData as MethodsKind } from "./methods/kinds";
@@ -60,19 +61,19 @@ export function mount(root: HTMLElement, record: unknown, host: Host): Viewer {
 
 /** Shows two records stage by stage. */
 export function mountDiff(root: HTMLElement, before: unknown, after: unknown, host: Host): Mounted {
-  return mounted(root, () => [readRecord(before), readRecord(after)] as const,
+  return mounted(root, host, () => [readRecord(before), readRecord(after)] as const,
     records => DiffShell(root, ...records, host));
 }
 
 /** Shows capture methods beside each other. */
 function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind),
+  return mounted(root, host, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind),
     ([data, damage]) => MethodsShell(root, data, host, damage));
 }
 
 /** Shows the records of the ranks of one job. */
 function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind),
+  return mounted(root, host, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind),
     ([data, damage]) => RanksShell(root, data, host, damage));
 }
 
@@ -83,8 +84,8 @@ export function mountAny(root: HTMLElement, value: unknown, host: Host): Mounted
     ? mountMethods(root, value, host) : has("ranks") ? mountRanks(root, value, host) : mount(root, value, host);
 }
 
-function mounted<T>(root: HTMLElement, read: () => T, show: (data: T) => Mounted): Mounted {
-  prepared(root);
+function mounted<T>(root: HTMLElement, host: Host, read: () => T, show: (data: T) => Mounted): Mounted {
+  prepared(root, host);
   const data = tried(read);
   const shell = data instanceof Error ? refuse(root, data) : show(data);
   return {
@@ -107,7 +108,7 @@ function tried<T>(read: () => T): T | Error {
 const read = (value: unknown): RecordData | Error => tried(() => readRecord(value));
 
 function opened(root: HTMLElement, record: RecordData | Error, host: Host): { model: Model; shell: Shell } | null {
-  prepared(root);
+  prepared(root, host);
   if (record instanceof Error) {
     refuse(root, record);
     return null;
@@ -116,12 +117,13 @@ function opened(root: HTMLElement, record: RecordData | Error, host: Host): { mo
   return { model, shell: Shell(root, model, host, PANES) };
 }
 
-function prepared(root: HTMLElement): void {
+function prepared(root: HTMLElement, { page }: Host): void {
   styled(style);
   // A class for each color, as palette.ts names it.
   styled(
     Array.from({ length: COLORS }, (_, n) => `.ex-root .ex-line-${n} { --ex-line: var(--ex-line-${n}); }`).join(""));
   root.classList.add("ex-root");
+  explainColumns(root, page);
   // A click anywhere in it makes its keys work.
   root.tabIndex = -1;
 }

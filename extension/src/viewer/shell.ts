@@ -248,7 +248,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   }
 
   function aboutPane(kind: PaneKind): void {
-    explain(`${kind.title}: what am I looking at?`, true, ({ panes }) => about(panes[kind.id]!));
+    explain(`${kind.title}: what am I looking at?`, true, texts => about(kind.id, texts));
   }
 
   function reason(code: string): void {
@@ -320,6 +320,6 @@ function titleOf(record: RecordData): HTMLElement[] {
   return [
     h("h1", record.title),
     h("span.ex-badge", { title: "The compiler that made this" }, record.engine),
-    h("span.ex-badge", { title: "The machine that code was generated for" }, record.target),
+    h("span.ex-badge", { title: "What code was generated for" }, record.target),
   ];
 }

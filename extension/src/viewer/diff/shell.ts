@@ -30,7 +30,8 @@ export function DiffShell(
       `${pair.before ? compileName(pair.before) : "nothing"} → ${pair.after ? compileName(pair.after) : "nothing"}`)));
   const [old, fresh] =
     before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
-  const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
+  const badge = (record: RecordData) => h("span.ex-badge",
+    { title: "The compiler, and what it generated code for" }, phrase([record.engine, record.target], " · "));
   const header = h(
     "header.ex-header",
     h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before),

@@ -14,11 +14,10 @@ export function operationTable({ operations = [] }: MethodsData, selection: Sele
   const table = DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
     figure("#", each => operations.indexOf(each) + 1),
     { name: "operation", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
-    figure("time", each => each.seconds, seconds, "Median time, including Python overhead"),
+    figure("time", each => each.seconds, seconds),
     figure("share", each => (total ? each.seconds / total : null), percent),
-    { name: "dispatch keys in order", text: wayText, cell: way,
-      title: "Dispatch keys in order, then the kernels; in brackets: keys that redispatch" },
-    { name: "inside the kernel", text: inside, title: "Chosen inside the device kernel by dtype and layout" },
+    { name: "dispatch keys in order", text: wayText, cell: way },
+    { name: "inside the kernel", text: inside },
     { name: "result", text: each => each.result, cell: each => h("code", each.result) },
     { name: "line", text: each => files.inText(each.where) },
   ], selection, { keys: each => (each.where ? [key("", each.where)] : []) });

@@ -62,7 +62,7 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
         "methods.json"), ...saving.items([verdicts, ...[...open.values()].flatMap(each => each.exports())]),
     ];
     const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name))
-      .map(([name, value]) => h("span.ex-badge", `${name} ${value}`));
+      .map(([name, value]) => h("span.ex-badge", { title: "What ran the methods" }, `${name} ${value}`));
     return h(
       "header.ex-header", h("div.ex-title", h("h1", data.title), ...versions),
       h("div.ex-tools", menuButton("Save as a file", "Save", items)),

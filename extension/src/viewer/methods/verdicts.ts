@@ -82,9 +82,8 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
       cell: each => cell(each, input, n, choices),
       order: each => ORDER.indexOf(verdictOn(each, input)?.answer ?? "refused"),
     })),
-    figure("time per call", each => each.seconds, seconds, "Median; methods are timed alternately"),
-    figure("capture time", each => each.capture_seconds, seconds,
-      "Includes the first call for methods that capture on the first call"),
+    figure("time per call", each => each.seconds, seconds),
+    figure("capture time", each => each.capture_seconds, seconds),
   ];
   return DataTable(`Result of each method on ${count(data.inputs.length, "input")}, compared with eager`, columns,
     selection, { look: each => (outcome(each) ? "ex-m-none" : "") });

@@ -34,7 +34,8 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
   const tables = [compiles, ranks].map(
     (each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
   const header = h(
-    "header.ex-header", h("div.ex-title", h("h1", data.title), h("span.ex-badge", count(data.ranks.length, "rank"))),
+    "header.ex-header", h("div.ex-title", h("h1", data.title), h("span.ex-badge",
+      { title: "Processes of the job that left logs" }, count(data.ranks.length, "rank"))),
     h("div.ex-tools", menuButton("Save as a file", "Save",
       () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
   );

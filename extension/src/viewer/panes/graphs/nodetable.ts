@@ -7,7 +7,7 @@ import { own, sum } from "../../collections";
 import type { Selection } from "../../selection";
 import type { Sign, GraphState } from "./family";
 import { GLYPHS } from "./svg";
-import { SAVED_KINDS, type ScenePart, SIGNS } from "./scene";
+import { SAVED_KINDS, type ScenePart } from "./scene";
 
 interface NodeRow {
   readonly vertex: number;
@@ -53,7 +53,6 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
       const signText = (sign: Sign | undefined) => (sign ? `${GLYPHS[sign]} ${sign}` : "");
       columns.unshift({
         name: "Pass", text: row => signText(changes.get(row.vertex)), order: row => changes.get(row.vertex) ?? null,
-        title: Object.values(SIGNS).join(", "),
       });
     }
     if (view.kind !== "eager") {
@@ -63,7 +62,7 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
     if (any(row => Boolean(data(row).module))) columns.push(codes("Module", row => data(row).module ?? ""));
     if (any(row => homes(row).length > 0)) {
       columns.push(codes("Kernel", row => homes(row).map(home => home.id).join(", ")));
-      columns.push(figure("Kernel time", time, seconds, "Time of the whole fused kernel, not of this node alone"));
+      columns.push(figure("Kernel time", time, seconds));
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
       columns.push({ name: "For the backward", text: row => own(SAVED_KINDS, kind(row)) ?? kind(row),

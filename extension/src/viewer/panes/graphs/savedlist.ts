@@ -25,9 +25,7 @@ export function SavedList(context: Context, chosen?: (id: string) => void) {
         { title: each.id }, each.id)),
     },
     figure("Bytes", each => each.bytes, bytes),
-    figure("Recompute", each => each.seconds, seconds,
-      "Time to recompute a saved value from inputs and other saved values, operator by operator. Empty if it was not "
-        + "measured."),
+    figure("Recompute", each => each.seconds, seconds),
     { name: "Reason", text: each => reasonText(each.why), order: each => each.why.title,
       cell: each => reasonLink(each.why, context) },
   ], context.selection, {
