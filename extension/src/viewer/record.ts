@@ -99,8 +99,8 @@ export interface InputData {
   readonly keys?: readonly ConstantData[] | null; readonly name?: string; readonly same_as?: string;
 }
 
-/** `source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it; `seen` what it
- * was at capture. `cause` is the instruction that asked, or "synthetic:REASON"; `span` is None only then.
+/** `source` is Python text of what is checked; `property`, `relation`, `value` say what must hold; `seen` is its
+ * value at capture. `cause` is the instruction that needs it, or "synthetic:REASON"; `span` is None only then.
  * 
  * What a check needs beside `source`, by `property`:
  * tensor: `tensor`, each given fact equal. type: `type`, the qualified name. constant: `constant`. length: `length`.

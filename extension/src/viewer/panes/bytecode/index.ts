@@ -19,7 +19,7 @@ const ROLES: { readonly [role: string]: string } = {
 };
 
 const MOVES: Moves = {
-  i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"],
+  i: ["", "instruction"], l: ["line", "line"], o: ["over", "step over"], u: ["out", "step out"],
   n: ["node:", "graph node"],
   g: ["guard:", "guard"], e: ["effect:", "effect"], s: ["symbol:", "symbol"], b: ["break:", "break"],
 };
@@ -47,7 +47,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
   const cursor = (step: number) => (walk.at = context.step.value = step);
   const pane = h("div.ex-pane");
   const walk = Walk(pane, context.breakpoint, {
-    name: "Evaluator step", moves: MOVES, example: "guard:size depth>1",
+    name: "Capture step", moves: MOVES, example: "guard:size depth>1",
     go, find: query => (current() ? find(current()!, ops, context.model.files.value, query) : []),
     marks: () => (current() ? marks(current()!, additions) : {}),
     way: (at, to, back) => byLine(current()!, ops, at, to, back),
@@ -200,7 +200,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
         ? [stateTables(compile, state)]
         : [
           h("p.ex-hint-inline",
-            `Stack ${stackEffect(instruction.stack)}. The evaluator did not run this instruction, or its step was not `
+            `Stack ${stackEffect(instruction.stack)}. Capture did not run this instruction, or its step was not `
               + `kept.`)]),
     );
   }

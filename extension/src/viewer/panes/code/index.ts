@@ -157,7 +157,7 @@ export function code(into: HTMLElement, context: Context): Pane {
     const loopTexts = loops.map(
       ({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? `, ${tile} at a time` : ""}`);
     if (loopTexts.length)
-      lines.push(h("details", h("summary", `Loops: ${loopTexts.join("; ")}`), ...facts.slice(0, 1)));
+      lines.push(h("details", h("summary", `Loops: ${[...new Set(loopTexts)].join("; ")}`), ...facts.slice(0, 1)));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ not run on this machine"));
     if (kernel) {
       const output = h("pre");

@@ -1,7 +1,9 @@
 // Exact arithmetic on fractions, bounded: what would grow without end is refused.
 
-/** What cannot be computed, and why. */
-export class Undecided extends Error {}
+/** Why something cannot be told. Many are thrown, so it is no Error: making the stack of each took most of the time. */
+export class Undecided {
+  constructor(readonly message: string) {}
+}
 
 /** The most bits that a number may have. Sizes have 64; a record that asks for more is not one that we made. */
 const MOST_BITS = 4096;

@@ -10,7 +10,7 @@ import type { Context, Export, Pane } from "../../pane";
 import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
 import { ends, onChange, Signal, watchAny } from "../../signal";
-import { decide, type Call, type Decision, type Outcome } from "./check";
+import { type Call, type Decision, type Outcome } from "./check";
 import { seenBy } from "./described";
 import { form } from "./form";
 import { outlook, type Outlook } from "./outlook";
@@ -99,7 +99,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
       const again = shown?.id === compile.id && shown.guards?.length === compile.guards?.length;
       shown = compile;
       seen = seenBy(compile);
-      if (!again) resetAll();
+      if (!again) return resetAll();
     }
     decideAll();
   }
@@ -134,9 +134,9 @@ export function guards(into: HTMLElement, context: Context): Pane {
     const compile = shown;
     if (!compile) return;
     const call = described();
-    const all = decide(compile.guards ?? [], call);
-    fill(answer, ...describe(outlook(context.model.record.value, compile, call), compile));
-    showTable(all);
+    const found = outlook(context.model.record.value, compile, call);
+    fill(answer, ...describe(found, compile));
+    showTable(found.candidates.find(each => each.compile === compile)!.decisions);
   }
 
   function showTable(all: readonly Decision[]): void {
@@ -193,8 +193,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       ...(costs.size
         ? [
-          { name: "Cost", numeric: true,
-            title: "Measured time that a call would save without the checks of this source", text: cost,
+          { name: "Cost", numeric: true, text: cost,
             order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
       {
         name: "From", text: each => phrase([placeOf(each.guard), each.guard.cause], " "),

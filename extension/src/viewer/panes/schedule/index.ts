@@ -6,22 +6,22 @@ import { button, fill, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { bytes, count, phrase, seconds } from "../../format";
-import { own } from "../../collections";
+import { entry, own } from "../../collections";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Presentation } from "../../picture";
-import type { FusionData, HalfData, ItemData, OperationData } from "../../record";
+import type { BufferData, FusionData, HalfData, ItemData, OperationData } from "../../record";
 import { rowsOf } from "../../rows";
 import { ends, onChange } from "../../signal";
 import { artifact, whyNone } from "../../stages";
 import { TextView } from "../../textview";
 import { Walk } from "../../walk";
 import { drawSchedule } from "./draw";
-import { named } from "./named";
+import { named, type OperationName } from "./named";
 import { Pairs, type Explanation } from "./pairs";
 import { find, kernelsAt, MOVES, outcome } from "./tries";
 
-/** Steps that are drawn; more are a table alone. */
+/** Steps that are drawn, and offered by name; more are a table alone. */
 const MOST_DRAWN = 1500;
 
 /** Reasons against fusion that the pane begins with. */
@@ -36,6 +36,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   const cameSay = h("p.ex-say", { role: "status" });
   let picked: string[] = [];
   let byId: ReadonlyMap<string, OperationData> = new Map();
+  let buffers: ReadonlyMap<string, BufferData> = new Map();
+  const names = new Map<string, OperationName>();
   let times: ReadonlyMap<string, number | null | undefined> = new Map();
   let pairs: Pairs | null = null;
   const half = (): HalfData | undefined => choice.looked.value?.half;
@@ -111,8 +113,13 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   }
 
   function nameOf(id: string): string {
-    const of = byId.get(id) ?? half()?.buffers?.find(each => each.name === id);
-    return of ? named({ id, origins: of.origins }, context.compile.value, context.model).own : id;
+    return nameOfAny(id).own;
+  }
+
+  /** What an operation or a buffer is called, found once for each. */
+  function nameOfAny(id: string): OperationName {
+    const { origins = [] } = byId.get(id) ?? buffers.get(id) ?? {};
+    return entry(names, id, () => named({ id, origins }, context.compile.value, context.model));
   }
 
   function pairPart(): HTMLElement {
@@ -132,6 +139,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
       return;
     }
     byId = new Map((half.operations ?? []).map(each => [each.id, each]));
+    buffers = new Map((half.buffers ?? []).map(each => [each.name, each]));
+    names.clear();
     times = new Map((half.kernels ?? []).map(each => [each.id, each.seconds]));
     pairs = Pairs(half, id => nameOf(id));
     const operations = half.schedule?.items.flatMap(each => each.operations) ?? [];
@@ -196,7 +205,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
 
   function options(half: HalfData): void {
     for (const select of pairSelects) {
-      fill(select, ...(half.schedule?.items ?? []).map(item =>
+      fill(select, ...(half.schedule?.items ?? []).slice(0, MOST_DRAWN).map(item =>
         h("optgroup", { label: item.id }, ...item.operations.map(
           id => h("option", { value: id }, `${nameOf(id)} (${id})`)))));
     }
@@ -254,7 +263,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0,
       MOST_NAMED);
     const { length: steps } = half()?.schedule?.items ?? [];
-    const loops = (half()?.operations ?? []).map(each => named(each, context.compile.value, context.model))
+    const loops = (half()?.operations ?? []).map(each => nameOfAny(each.id))
       .filter(each => each.inside.length);
     fill(counted,
       loops.length ? `${count(loops.flatMap(each => each.inside).length, "operation")} inlined into other loops. ` : "",
@@ -275,8 +284,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
       { name: "Second", text: each => nameOf(each.second) },
       { name: "Reason", text: each => reasonText(each.why), cell: each => reasonLink(each.why, context),
         order: each => each.why.title },
-      figure("Saves", each => each.score || null, bytes,
-        "Bytes of memory traffic that joining the two saves, as scored"),
+      figure("Saves", each => each.score || null, bytes),
     ]);
   }
 

@@ -15,6 +15,7 @@ import { most } from "../../collections";
 
 const ROW = 24;
 const BAR = 21;
+const MOST_DRAWN = 1500;
 const LOOKS: { readonly [part in PipelinePart]: { readonly look: string; readonly pattern: Pattern;
 readonly says: string } } = {
   capture: { look: "ex-tone-0", pattern: "plain", says: "bytecode" },
@@ -86,7 +87,6 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     body.hidden = found.spans.length === 0;
     if (found.spans.length === 0) return;
     whole.hidden = zoom.value === null;
-    headline.textContent = summary(found);
     picture.table.show(tableOf(record));
     picture.show(width => draw(found, width));
     showCurrent();
@@ -101,9 +101,13 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     const x = linear(from, to, 8, width - 34, Math.floor(width / 120));
     const bottom = found.rows * ROW + 4;
     const patterns = Patterns();
-    const bars = found.spans.flatMap(span => {
+    const inside = found.spans.filter(each => at(each.from + each.seconds) >= from && at(each.from) <= to);
+    const longest = new Set(inside.length > MOST_DRAWN
+      ? [...inside].sort((a, b) => b.seconds - a.seconds).slice(0, MOST_DRAWN) : inside);
+    headline.textContent = summary(found) + (longest.size < inside.length
+      ? ` The longest ${longest.size} of ${inside.length} bars are drawn; zoom in for others.` : "");
+    const bars = inside.filter(each => longest.has(each)).map(span => {
       const [start, end] = [at(span.from), at(span.from + span.seconds)];
-      if (end < from || start > to) return [];
       const left = Math.max(x(start), 0);
       const wide = Math.max(Math.min(x(end), width) - left, 1.5);
       const { look, pattern } = LOOKS[span.part];
@@ -120,7 +124,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
       );
       marks.set(bar, span);
       roving.add(bar);
-      return [bar];
+      return bar;
     });
     const axis = across(x, bottom, bottom, seconds);
     return drawing(width, bottom + 20, `Compile time of ${count(found.busy.length, "compile")}`, patterns.definitions,

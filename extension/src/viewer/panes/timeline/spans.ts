@@ -1,6 +1,6 @@
 // What a compile spent its time on, as spans: compiles one after another, their stages below them.
 
-import { least, most, sum } from "../../collections";
+import { entry, least, most, sum } from "../../collections";
 import type { BuildData, CompileData, RecordData, StageData } from "../../record";
 import { compileName, halfName } from "../../stages";
 
@@ -111,10 +111,10 @@ export interface SpanRow {
 
 /** The same as rows of a table: each stage, the builds under the one that ran them, and what lies between stages. */
 export function tableOf(record: RecordData): SpanRow[] {
-  const { spans } = timelineOf(record);
-  return spans.filter(each => !each.stage).flatMap((whole): SpanRow[] => {
-    const { compile } = whole;
-    const own = spans.filter(each => each.stage && each.compile === compile);
+  const ofCompile = new Map<CompileData, Span[]>();
+  for (const each of timelineOf(record).spans) entry(ofCompile, each.compile, () => []).push(each);
+  return [...ofCompile.values()].flatMap(([whole, ...own]): SpanRow[] => {
+    const { compile } = whole!;
     const inStages = sum(own.filter(each => each.stage?.depth === 0), each => each.seconds);
     const rows = own.flatMap((span): SpanRow[] => {
       const { stage } = span;
@@ -129,9 +129,9 @@ export function tableOf(record: RecordData): SpanRow[] {
             seconds: build.seconds, note: build.cached ? "from the cache" : "built" })),
       ];
     });
-    const between = whole.seconds - inStages;
+    const between = whole!.seconds - inStages;
     return [
-      { compile, name: whole.name, from: whole.from, seconds: whole.seconds,
+      { compile, name: whole!.name, from: whole!.from, seconds: whole!.seconds,
         note: compile.error ? `failed: ${compile.error}` : "" },
       ...rows,
       ...(between > 0 ? [{ compile, name: "between stages", from: null, seconds: between, note: "" }] : []),

@@ -144,7 +144,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
         text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ")
           || "as in the record" },
       ...names.map(
-        (name): TableColumn<TimedRun> => ({ ...figure(name, run => of(run, name)?.median),
+        (name): TableColumn<TimedRun> => ({ ...figure(name, run => of(run, name)?.median), title: "Median (quartiles)",
           text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
       { name: "State",
         text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
@@ -158,17 +158,14 @@ export function timing(into: HTMLElement, context: Context): Pane {
       { name: "Median (quartiles)", numeric: true, text: withQuartiles, order: each => each.median },
       {
         name: "Compared with eager",
-        title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
       },
-      figure("Peak memory", each => each.peak, bytes,
-        "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts"),
+      figure("Peak memory", each => each.peak, bytes),
       figure("Least", each => (each.samples.length ? least(each.samples) : null), seconds),
       figure("Most", each => (each.samples.length ? most(each.samples) : null), seconds),
       figure("Samples", each => each.samples.length),
-      figure("Compile", each => each.compile_seconds, seconds),
-      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => count(calls, "call"),
-        "Break-even: calls needed for the faster run time to make up for the compile time"),
+      figure("Compile time", each => each.compile_seconds, seconds),
+      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => count(calls, "call")),
       { name: "Note", text: each => each.note ?? "" },
     ];
   }
@@ -265,7 +262,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
       figure("Bandwidth", each => rate(each.bytes, each.seconds), value => scaled(value, "B/s")),
       figure("Computes", each => each.flops, value => scaled(value, "FLOP")),
       figure("Rate", each => rate(each.flops, each.seconds), value => scaled(value, "FLOP/s")),
-      { name: "Of peak", numeric: true, title: "The machine's bandwidth or arithmetic, whichever bounds it",
+      { name: "Of peak", numeric: true,
         text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""),
         order: each => found(each)?.share ?? null },
     ];

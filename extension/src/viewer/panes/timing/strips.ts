@@ -8,6 +8,8 @@ import { spanMagnitudes, quartiles, stacked, withQuartiles } from "./figures";
 import { least, most } from "../../collections";
 
 const LEFT = 112;
+/** Pixels of a normal font that is as wide as the bold one of 11. */
+const BOLD = 12.5;
 const ROW = 88;
 const DOTS = 40;
 const COLUMN = 5;
@@ -43,17 +45,17 @@ function drawRow(
   const [low, high] = quartiles(positive);
   const label = withQuartiles(each);
   const speedText = speed?.said ?? "";
-  const shortText = textWidth(speedText) > width - LEFT ? speedText.split(" (")[0]! : speedText;
+  const shortText = textWidth(speedText, BOLD) > width - LEFT ? speedText.split(/ \(|: /)[0]! : speedText;
   const middle = x(median);
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
   return svg(
     "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img",
-      "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, shortText], ", ") },
+      "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, speedText], ", ") },
     svg("text.ex-contestant-name", { x: 0, y: base - 4 }, name),
     svg("text.ex-tick", { x: 0, y: base + 9 }, every > 1 ? `1 of ${every} samples` : `${samples.length} samples`),
     typeof compile === "number" ? svg("text.ex-tick", { x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
-    svg("text.ex-contestant-median", { x: LEFT, y: base + 35 }, fitted(shortText, width - LEFT, 11)),
+    svg("text.ex-contestant-median", { x: LEFT, y: base + 35 }, fitted(shortText, width - LEFT, BOLD)),
     svg("line.ex-axis.ex-base", { x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
     ...dots.map(dot => svg("circle.ex-sample", { cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
     svg("rect.ex-quartiles", { x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
