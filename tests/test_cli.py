@@ -116,6 +116,11 @@ def test_what_is_not_a_record_is_wrong_input(tmp_path: Path, command: str, conte
     assert "Traceback" not in result.output
 
 
+def test_logs_that_are_not_there_are_told_as_records_are(tmp_path: Path) -> None:
+    said = told(invoke("ranks", tmp_path / "gone"))
+    assert "gone: no such file or directory" in said and "Errno" not in said
+
+
 def test_a_folder_is_not_a_record(tmp_path: Path) -> None:
     result = invoke("report", tmp_path)
     assert result.exit_code == 2 and "expected a record" in told(result)

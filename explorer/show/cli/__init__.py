@@ -327,8 +327,10 @@ def import_command(source: Path, out: Path, html: bool) -> None:
         ranks = Ranks.of(found, source.name)
         if html and len(found) > 1:
             console.print(Text(f"all ranks: {ranks.to_html(out / f'{stem}.ranks.html')}"))
-    except (LogError, OSError) as error:
+    except LogError as error:
         raise Refused(str(error)) from None
+    except OSError as error:
+        raise Refused(f"cannot open {error.filename or source}: {_message(error)}") from None
     show_ranks(console, ranks)
 
 
@@ -349,8 +351,10 @@ def ranks_command(sources: Sequence[Path], out: Path | None) -> None:
         ranks = Ranks.load(*sources)
         if out is not None:
             console.print(Text(f"Page: {ranks.to_html(out)}"))
-    except (LogError, RecordError, OSError) as error:
+    except (LogError, RecordError) as error:
         raise Refused(str(error)) from None
+    except OSError as error:
+        raise Refused(f"cannot open {error.filename or sources[0]}: {_message(error)}") from None
     show_ranks(console, ranks)
 
 
