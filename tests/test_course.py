@@ -443,7 +443,7 @@ def test_references_to_the_paper_are_those_of_its_table() -> None:
 
 def test_a_cut_takes_sections_that_there_are() -> None:
     assert section("03_graph_breaks", "Avoiding breaks").endswith("<<breaks-2>>")
-    with pytest.raises(ValueError, match="no section 'Mendin'"):
+    with pytest.raises(ValueError, match="no section 'Avoiding break'"):
         section("03_graph_breaks", "Avoiding break")
 
 
