@@ -29,6 +29,31 @@ def test_wrappers_like_eager(name, backend):
         assert inside((call(x), x)) == inside((function(y), y))
 
 
+class PlainClass(torch.Tensor):
+    """Its operators' results are of its class."""
+
+
+@pytest.mark.parametrize("through", ["operator", "method", "function", "as_subclass"])
+def test_a_wrapper_that_may_not_become_of_another_class_raises_after_what_the_program_did_before(through):
+    calls = {
+        "operator": lambda x, y: x * y,
+        "method": lambda x, y: x.add(y),
+        "function": lambda x, y: torch.stack([x, y]),
+        "as_subclass": lambda x, y: y.as_subclass(PlainClass),
+    }
+
+    def program(x, y, seen):
+        seen.append("before")
+        calls[through](x, y)
+        seen.append("after")
+
+    for function in (program, explorer.compile(program)):
+        seen = []
+        with pytest.raises(RuntimeError, match="not a subclass of the requested type"):
+            function(torch.ones(3).as_subclass(PlainClass), two(), seen)
+        assert seen == ["before"]
+
+
 OF_OTHERS = {
     "type_as": lambda x, y: (y.type_as(x), x.type_as(y)),
     "linear": lambda x, y: torch.nn.functional.linear(x, y),

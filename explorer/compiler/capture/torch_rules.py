@@ -37,7 +37,7 @@ from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinVal
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.modules import AutocastValue
 from explorer.compiler.capture.values.objects import ObjectValue
-from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
+from explorer.compiler.capture.values.overrides import PLAIN, is_wrapper, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.compiler.capture.values.tensor import (
     TensorValue,
@@ -122,7 +122,7 @@ def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value
     node = value.node.graph._root._prev
     while node not in (last, value.node, value.node.graph._root):
         node = node._prev
-    if node is not value.node or value.node is last:
+    if node is not value.node or value.node is last or is_wrapper(value.fake):
         return value.as_class(t, cls)
     value.cls = cls
     return value
