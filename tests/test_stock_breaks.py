@@ -21,6 +21,7 @@ from break_programs import PROGRAMS, BreakProgram
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import BreakData, CompileData
 from explorer.records.check.trial import Trial
+from explorer.records.data.dynamo import NOTHING
 from explorer.records.stock import breaks
 from explorer.records.stock.fixes import Fix, parsed_message, registry
 from explorer.records.stock.run import stock_run
@@ -243,6 +244,19 @@ def test_a_size_that_only_a_run_tells_loses_nothing() -> None:
         record = facts_of(lambda x: x.nonzero() + 1)
     assert any(stage.name == "capture" for stage in record.stages)
     assert not [event for compile in record.data.compiles for event in compile.events if event.kind == "HookFailed"]
+
+
+def test_a_continuation_with_a_closure_that_only_returns_has_nothing_to_compile() -> None:
+    kept: list[int] = []
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        kept.append(1)
+        gc.collect(0)
+        return x
+
+    record = facts_of(program)
+    assert not [event for compile in record.data.compiles for event in compile.events if event.kind == "HookFailed"]
+    assert [each.fallback and each.fallback.code for each in record.data.compiles] == [None, NOTHING]
 
 
 def test_a_message_is_parsed() -> None:

@@ -99,11 +99,13 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
 
     Specialized opcodes, caches and what follows from the code's variables and flags are left out. A local that shares
     its name with a free variable (a comprehension inlined by 3.12) is called "name@local". Raises Unsupported for
-    an opcode that the rules of `explorer.compiler.bytecode.normal` do not name.
+    an opcode that the rules of `explorer.compiler.bytecode.normal` do not name. Dynamo's continuations jump over the
+    prologue of the function that they are of, which is left out too.
     """
     body = _without_prologue(_read(code))
     tables = _tables(code, body)
     marks = {raw.target: MARKS[raw.name] for raw in body if raw.name in MARKS}
+    jumped_to = {raw.target for raw in body}
     steps: list[tuple[Draft, Raw]] = []
     starts: list[int] = []  # offset of the run that each step comes from
     positions: dict[int, int] = {}  # of the step where the opcode at an offset begins
@@ -120,6 +122,9 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
             starts.append(raw.start)
         positions[raw.start] = len(steps)
         run = next((run for run in runs(names, at) if run in READING), None)
+        if raw.name in PROLOGUE and raw.start not in jumped_to and steps and not OPS[steps[-1][0].op].falls:
+            at += 1
+            continue
         if run is None:
             raise Unsupported(Why(OPCODE, raw.name))
         group = body[at : at + len(run)]
