@@ -502,6 +502,72 @@ def test_what_listens_for_files_is_no_frame_that_anybody_compiles() -> None:
     assert frames == 2, "listing, and what goes on after its break"
 
 
+class Thing:
+    """One that a weak container may hold."""
+
+
+def replaced_in(kind: str, what: Callable[[torch.Tensor], Any], before: Callable[[], object]) -> tuple[Any, Any]:
+    """A function that replaces what it holds, of which a weak container knows, and what that container holds then."""
+    held, containers = [what(torch.ones(2))], {"set": weakref.WeakSet(), "keys": weakref.WeakKeyDictionary()}
+    known: Any = containers.get(kind, weakref.WeakValueDictionary())
+
+    def add(number: int) -> None:
+        if kind == "set":
+            known.add(held[0])
+        else:
+            known.__setitem__(*((held[0], number) if kind == "keys" else (number, held[0])))
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        before()
+        held[0] = what(x)
+        add(1)
+        return x + 1
+
+    add(0)
+    return step, lambda: (len(known), len(known.data), kind == "set" or sorted(map(str, known.values())) != [])
+
+
+NOTHING_FIRST: dict[str, Callable[[], object]] = {"repeated": lambda: None, "once": lambda: os.write(1, b"")}
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize("calls", NOTHING_FIRST)
+@pytest.mark.parametrize("what", (lambda x: Thing(), torch.sin), ids=("objects", "tensors"))
+@pytest.mark.parametrize("kind", ("set", "keys", "values"))
+def test_what_is_let_go_of_is_in_no_weak_container(kind: str, what: Any, calls: str, engine: dict[str, Any]) -> None:
+    if kind == "set" and what is torch.sin:
+        pytest.skip("sets compare their members, and tensors are not compared to one truth")
+    step, seen = replaced_in(kind, what, NOTHING_FIRST[calls])
+    step(torch.ones(2))
+    wanted = seen()
+    step, seen = replaced_in(kind, what, NOTHING_FIRST[calls])
+    gc.collect()
+    gc.disable()  # no cycle of the explorer's may hold it
+    try:
+        explorer.explore(step, time=SECONDS, **engine)(torch.ones(2))
+        assert seen() == wanted
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize("calls", NOTHING_FIRST)
+def test_only_what_the_call_makes_ends_in_it(calls: str, engine: dict[str, Any]) -> None:
+    ends: list[int] = []
+
+    class Ends:
+        def __del__(self) -> None:
+            ends.append(1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        NOTHING_FIRST[calls]()
+        Ends()
+        return x + 1
+
+    explorer.explore(step, time=SECONDS, **engine)(torch.ones(2))
+    assert ends == [1]
+
+
 def test_a_module_to_which_dynamo_refers_may_be_let_go() -> None:
     torch._dynamo.mutation_guard.install_generation_tagging_init()
     model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())

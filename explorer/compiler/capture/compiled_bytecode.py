@@ -10,6 +10,7 @@ import inspect
 import sys
 import traceback
 import types
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +45,7 @@ from explorer.compiler.capture.shapes import of_compile
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellAside
-from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
+from explorer.compiler.capture.values.objects import DELETED, Lazy, attribute_in_c, is_shadowed, set_in_dict
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.origin import origin, synthetic
@@ -205,8 +206,9 @@ def _tail(
 def _replay(t: Tracer, r: Reconstruction, ends: bool = False) -> None:
     """Everything the traced code did to objects that were there before, in order.
 
-    All values are made first: replaying may overwrite what they are read from. Where the frame ends, its own cells
-    matter only to functions that outlive it.
+    All values are made first: replaying may overwrite what they are read from. What is filled with weak references
+    comes before all else: others may end what these are of, which is dropped from it then. Where the frame ends, its
+    own cells matter only to functions that outlive it.
     """
     steps: list[tuple[Change, Any]] = []
     own = [c for c in t.effects.changes.values() if ends and c.kind == "cell" and c.value.root_name in t.code.cells]
@@ -224,7 +226,7 @@ def _replay(t: Tracer, r: Reconstruction, ends: bool = False) -> None:
         if not waiting:
             break
         own = [each for each in own if each not in waiting]
-    for change, prepared in steps:
+    for change, prepared in sorted(steps, key=lambda step: not _fills_with_references(step[0])):
         with origin(*change.origins):
             _apply(t, r, change, prepared)
     with origin(synthetic("iterators")):
@@ -274,6 +276,12 @@ def _prepare(t: Tracer, r: Reconstruction, change: Change) -> Any:
         r.value(item)
         r.emit("POP_TOP")
     return base
+
+
+def _fills_with_references(change: Change) -> bool:
+    parts = _contents(change.value) if change.kind == "container" else []
+    kinds = (type(part.given) if isinstance(part, Lazy) else part.python_type() for part in parts)
+    return any(issubclass(kind, weakref.ref) for kind in kinds)
 
 
 def _contents(target: Any) -> list[Any]:

@@ -98,6 +98,7 @@ class RepeatedCalls:
     _heard: process.Heard = field(default_factory=partial(process.Heard, refuses=False))
 
     def __post_init__(self) -> None:
+        state = None
         try:
             state = reached(self.fn, named_arguments(self.fn, self.args, self.kwargs), self._is_known)
             check_memory(state, COPIES)
@@ -107,7 +108,7 @@ class RepeatedCalls:
             self.before = Snapshot(state)
         except NotIsolated as refusal:
             self.once = str(refusal)
-            self.traced_into = isinstance(refusal, TracedInto)
+            self.traced_into = isinstance(refusal, TracedInto) or state is not None and state.objects.tells_ends
 
     def _is_known(self, state: State) -> bool:
         """Whether capture knows all effects of the call: then it runs none of what its code might."""

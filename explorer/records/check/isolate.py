@@ -74,6 +74,8 @@ DESCRIPTORS = (
 )  # fmt: skip
 """What a class holds to give its instances methods and attributes, and no data."""
 
+WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+
 CLASS_OF = frozenset(("type", "__class__"))
 """Names by which code finds the class of an object."""
 
@@ -86,8 +88,9 @@ class NotIsolated(Exception):
 
 
 class TracedInto(NotIsolated):
-    """It is because of something that stock traces into, so that a call compiled by it is not like one in eager: it
-    fills no cache, runs a coroutine where it is made, and writes an array of another class than NumPy's twice."""
+    """It uses something that stock traces into, so that a call compiled by it is not like one in eager: it fills no
+    cache, runs a coroutine where it is made, writes an array of another class than NumPy's twice, and makes objects of
+    the program's classes of its own, which end, while weak containers are given these."""
 
 
 @contextmanager
@@ -122,8 +125,11 @@ class Objects:
         """Containers of libraries that functions of theirs name, such as registries and global hooks."""
         self.rebound: list[Binding] = []
         """What functions of libraries rebind in their modules."""
-        self.doubts: list[NotIsolated] = []
-        """Why code may change what cannot be copied, if it runs."""
+        self.doubts: list[tuple[type[NotIsolated], str]] = []
+        """Why code may change what cannot be copied, if it runs. No exceptions: these hold the frames that hold them,
+        and so what the program lets go of."""
+        self.tells_ends = False
+        """The ends of objects of some class are noticed, by `__del__` or a weak container."""
 
     def add(self, value: object, path: str) -> None:
         waiting = [(value, path)]
@@ -392,6 +398,7 @@ class CodeReader:
             if is_users(original.__code__ if isinstance(original, types.FunctionType) else None):
                 return
         elif isinstance(value, type):
+            self.objects.tells_ends |= issubclass(value, WEAK) or is_users(getattr(getattr(value, "__del__", None), "__code__", None))
             for kind in (*value.__mro__, *type.mro(type(value))):
                 own = is_users_module(str(kind.__module__))
                 if own or any(is_users(f.__code__) for member in vars(kind).values() for f in _functions(member)):
@@ -405,10 +412,10 @@ class CodeReader:
         """Something of a library is used, or a builtin."""
         if id(value) in libraries.EFFECT_OF:
             said = f"it uses {path}, which may read or change state that cannot be copied"
-            self.objects.doubts.append(NotIsolated(said))
+            self.objects.doubts.append((NotIsolated, said))
         elif module and not _is_repeatable(value, module):
             kind = TracedInto if _home(value, module).partition(".")[0] == "asyncio" else NotIsolated
-            self.objects.doubts.append(kind(f"it uses {path}, which may change state that cannot be copied"))
+            self.objects.doubts.append((kind, f"it uses {path}, which may change state that cannot be copied"))
 
     def _library(self, code: types.CodeType, namespace: dict[str, object]) -> None:
         """What a function of a library changes of its module by itself. What it calls may fill caches."""
@@ -766,10 +773,16 @@ def reached(
     try:
         code.read(function)
     except NotIsolated as refusal:
-        raise next(iter(objects.doubts), refusal) from None
+        raise _refusal(objects, refusal) from None
     places = list(code.places.values())
     values = [place.get() for place in places]
     state = State(dict(args), places, values, objects, function, frozenset(code.mentioned))
     if objects.doubts and not is_known(state):
-        raise objects.doubts[0]
+        raise _refusal(objects)
     return state
+
+
+def _refusal(objects: Objects, last: NotIsolated | None = None) -> NotIsolated:
+    """The first doubt, or the `last` where there is none."""
+    kind, why = objects.doubts[0] if objects.doubts or last is None else (type(last), str(last))
+    return (TracedInto if objects.tells_ends else kind)(why)
