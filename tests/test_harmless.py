@@ -379,8 +379,26 @@ def test_what_a_call_only_makes_is_not_said_to_have_run() -> None:
 def test_torchs_counters_are_as_before() -> None:
     counters = torch._dynamo.utils.counters
     before = copy.deepcopy(counters)
-    explorer.explore(lambda x: x.sin() + 1, engine="both", stock={"backend": "eager"}, time=False)(torch.randn(3))
+    backends = dict(torch._dynamo.eval_frame.cached_backends)
+    explorer.explore(lambda x: x.sin() + 1, engine="both", stock={"backend": "eager"}, time=SECONDS)(torch.randn(3))
     assert counters == before
+    assert torch._dynamo.eval_frame.cached_backends == backends
+
+
+@pytest.mark.parametrize("leave", ("called", "unchanged"))
+def test_what_a_program_counts_with_torchs_counters_is_as_after_one_call(leave: Any) -> None:
+    counters = torch._dynamo.utils.counters
+    counters.pop("the program", None)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        counters["the program"]["calls"] += 1
+        return x.sin()
+
+    try:
+        explorer.explore(step, engine="both", stock={"backend": "eager"}, time=False, leave=leave)(torch.randn(3))
+        assert counters["the program"]["calls"] == (leave == "called")
+    finally:
+        counters.pop("the program", None)
 
 
 ASKED_OF_PROCESS = (sys, threading, gc, warnings, locale, torch, torch._C, torch.utils.deterministic)

@@ -47,7 +47,7 @@ from explorer.records.data.calls import OutsideGraphs
 from explorer.records.data.exploration import Bisect, Exploration
 from explorer.records.stock.assembly import with_assembly
 from explorer.records.stock.breaks import raised_at, whole_text
-from explorer.records.stock.caches import untouched
+from explorer.records.stock.caches import Counted, untouched
 from explorer.records.stock.calling import MOST_CALLS
 from explorer.records.stock.calling import one_call as call_outside
 from explorer.records.stock.contestant import Stock, compiles_so_far
@@ -105,7 +105,7 @@ def harmless(
 
     What the function raises propagates; what was recorded up to there is the attribute `explored` of the exception.
     """
-    with alone(), untouched():
+    with alone(), untouched() as counted:
         trial = Trial(fn, args, kwargs, grad)
         under, _ = unwrapped(trial)
         calls = RepeatedCalls(under.fn, args, kwargs, leave)
@@ -117,7 +117,7 @@ def harmless(
                 once = Once(fn, args, kwargs, grad, through_ours=calls.traced_into)
                 record = exploration(once, asked, recorder)
             else:
-                record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, asked, recorder)
+                record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, asked, recorder, counted)
         except BaseException as error:
             if not hasattr(error, "explored"):
                 record = Exploration(contents(recorder, asked.config, asked.name, error=error))
@@ -138,12 +138,17 @@ def harmless(
     return record
 
 
-def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> Exploration:
-    """The record of a call on the program's own objects, which are restored after each call but the first."""
+def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder, counted: Counted) -> Exploration:
+    """The record of a call on the program's own objects, which are restored after each call but the first. What the
+    program itself `counted` with torch's counters in that one stays."""
     calls = trial.calls
     eager = replace(trial, fn=under.fn)
     try:
-        eager.call()
+        try:
+            eager.call()
+        finally:
+            if calls.leave == "called":
+                counted.take()
     except Outside as refusal:
         calls.once = str(refusal).replace("once more", "though nothing is to change")
         return not_called(under, asked, recorder, "Stopped there and compiled")

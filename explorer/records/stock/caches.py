@@ -151,15 +151,30 @@ COUNTED = {
 """By module: containers and numbers that programs and their tests read."""
 
 
-@contextmanager
-def untouched() -> Iterator[None]:
-    """After the block they are as they were before it; where torch was not compiling yet, empty."""
-    before = {module: _values(module) for module in COUNTED}
-    try:
-        yield
-    finally:
-        for module, values in before.items():
+class Counted:
+    """What torch counted and told, to be put back."""
+
+    def __init__(self) -> None:
+        self.take()
+
+    def take(self) -> None:
+        """What it counts now is what is to stay."""
+        self._kept = {module: _values(module) for module in COUNTED}
+
+    def put(self) -> None:
+        for module, values in self._kept.items():
             _put(module, values)
+
+
+@contextmanager
+def untouched() -> Iterator[Counted]:
+    """After the block they are as they were before it, or when they were taken; where torch was not compiling yet,
+    empty."""
+    counted = Counted()
+    try:
+        yield counted
+    finally:
+        counted.put()
 
 
 def _values(module: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -175,7 +176,7 @@ def stock_run(
     given = {**isolated(torch.compile), **(settings or {})}
     compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
     observation = Observation(on_stage, absent, ids, search)
-    contestant = trial.contestant(lambda fn: with_unique_backend(compiler(fn)))
+    contestant = trial.contestant(lambda fn: with_unique_backend(uncached(compiler, fn)))
     sizes = copy.deepcopy(pgo.get_code_state())
     try:
         with generating_for(absent), watching(observation, HOOKS) as missing:
@@ -212,6 +213,16 @@ class UniqueBackend:
         return self is other
 
     __hash__ = object.__hash__
+
+
+def uncached(compiler: Callable[..., Any], fn: Callable[..., object]) -> Callable[..., object]:
+    """The compiled function. Torch holds each backend that it is given until it is reset, and need not hold this."""
+    cached = eval_frame.cached_backends
+    before = set(cached)
+    made: Callable[..., object] = compiler(fn)
+    for each in cached.keys() - before:
+        del cached[each]
+    return made
 
 
 def with_unique_backend(fn: Callable[..., object]) -> Callable[..., object]:
@@ -265,8 +276,7 @@ def captured_by_stock(
     def runs_as_captured(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., object]:
         return graph.forward
 
-    made: Callable[..., object] = torch.compile(fn, backend=runs_as_captured, **isolated(torch.compile), **kept)
-    return made
+    return uncached(partial(torch.compile, backend=runs_as_captured, **isolated(torch.compile), **kept), fn)
 
 
 def isolated(compiler: Callable[..., object]) -> dict[str, Any]:
