@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import signal
 import stat
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -317,3 +321,41 @@ def test_of_what_a_child_prints_the_beginning_and_the_end_are_kept_and_no_more(r
     else:
         left_out = printed - 2 * room
         assert str(kept) == f"{whole[:room]}\n[{left_out} bytes left out]\n{whole[printed - room :]}".strip()
+
+
+STARTS = """
+import os, pathlib, sys
+from explorer.compiler.runtime.child import Child
+child = Child((sys.executable, "-c", "import subprocess, time; subprocess.Popen(['sleep', '300']); time.sleep(300)"))
+print(child._process.pid, flush=True)
+child.wait(300)
+"""
+
+
+def alive(group: int) -> bool:
+    """Whether a process of the group runs on, and does not only wait to be asked how it ended."""
+    listed = subprocess.run(("ps", "-e", "-o", "pgid=,stat="), capture_output=True, text=True, check=True).stdout
+    return any(line.split()[0] == str(group) and line.split()[1][0] != "Z" for line in listed.splitlines())
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="ps lists the processes")
+@pytest.mark.parametrize("ended_by", (signal.SIGTERM, signal.SIGKILL))
+def test_a_compiler_ends_with_the_process_that_started_it(ended_by: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        group = int(parent.stdout.readline())
+        assert alive(group)
+        parent.send_signal(ended_by)
+    until = time.monotonic() + 20
+    while alive(group) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(group)
+
+
+def test_a_child_leaves_no_process() -> None:
+    before = set(os.listdir("/proc"))
+    child = Child(("true",))
+    assert child._guard is not None
+    mine = {str(child._process.pid), str(child._guard.pid)}
+    assert child.wait(20).ok
+    assert not mine & set(os.listdir("/proc")) and not mine & before

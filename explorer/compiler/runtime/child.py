@@ -17,6 +17,9 @@ from explorer.core.files import visible
 MESSAGE_BYTES = 8_000
 """Kept of a message: its beginning, and as much of its end."""
 
+UNLESS_TOLD = ("/bin/sh", "-c", 'read -r ended || kill -9 "-$0"')
+"""Waits for a line that says that all is well; stops a process group where its input ends without one."""
+
 GRACE = 0.2
 """Seconds to wait for more where a child has ended and something it started still holds its output open."""
 
@@ -67,6 +70,7 @@ class Child:
                 env=dict(os.environ if environment is None else environment),
                 start_new_session=True,  # what a wrapper starts is stopped with it
             )
+        self._guard = _guarded(self._process.pid)
         self._output, self._complaint = _Kept(output_bytes), _Kept(complaint_bytes)
 
     def wait(self, seconds: float) -> Ended:
@@ -85,6 +89,9 @@ class Child:
             except ProcessLookupError:
                 self._process.kill()
             self._process.wait()
+        if self._guard is not None:
+            self._guard.communicate(b"ended\n")
+            self._guard = None
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -112,6 +119,18 @@ class Child:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+
+def _guarded(group: int) -> subprocess.Popen[bytes] | None:
+    """Stops the process group when this process ends, as by SIGTERM: the end of a pipe tells it. Its input is to be
+    given a line where the group has ended. None where there is no shell."""
+    try:
+        return subprocess.Popen(
+            (*UNLESS_TOLD, str(group)), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError:
+        return None
 
 
 def open_input(text: str) -> IO[bytes]:

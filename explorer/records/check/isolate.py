@@ -398,7 +398,8 @@ class CodeReader:
             if is_users(original.__code__ if isinstance(original, types.FunctionType) else None):
                 return
         elif isinstance(value, type):
-            self.objects.tells_ends |= issubclass(value, WEAK) or is_users(getattr(getattr(value, "__del__", None), "__code__", None))
+            end = getattr(getattr(value, "__del__", None), "__code__", None)
+            self.objects.tells_ends |= issubclass(value, WEAK) or is_users(end)
             for kind in (*value.__mro__, *type.mro(type(value))):
                 own = is_users_module(str(kind.__module__))
                 if own or any(is_users(f.__code__) for member in vars(kind).values() for f in _functions(member)):
