@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,21 @@ import pytest
 from compilers import explorer_says, write_compiler
 from explorer.core.recorder import TOTALS
 from explorer.show import doctor
+
+
+@pytest.mark.parametrize("encoding", ("ascii", "latin-1", "utf-8"))
+def test_the_doctor_tells_what_a_compiler_says_in_german(encoding: str, tmp_path: Path) -> None:
+    compiler = tmp_path / "g++"
+    said = "Schwerwiegender Fehler: kein Gerät für die Übersetzung – Abbruch"
+    compiler.write_text(f"#!/bin/sh\necho '{said}' >&2\nprintf '\\344\\n' >&2\nexit 1\n", encoding="utf-8")
+    compiler.chmod(0o755)
+    language = {"CXX": str(compiler), "LANG": "de_DE.UTF-8", "LC_ALL": "de_DE.UTF-8", "PYTHONIOENCODING": encoding}
+    ran = subprocess.run(
+        (sys.executable, "-m", "explorer", "doctor"), capture_output=True, env={**os.environ, **language}, check=False
+    )
+    shown = ran.stdout.decode(encoding)
+    assert ran.returncode == 1 and not ran.stderr
+    assert "Schwerwiegender Fehler: kein Ger" in shown and ("\u2013" in shown or r"\u2013" in shown)
 
 
 def test_the_doctor(good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

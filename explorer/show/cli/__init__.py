@@ -20,7 +20,7 @@ from rich.text import Text
 from explorer.core.files import visible
 from explorer.core.text import count
 from explorer.records.logs.read import LogError, read
-from explorer.show.cli.progress import SafeConsole, Terminal, wide_enough
+from explorer.show.cli.progress import SafeConsole, Terminal, prints_any_text, wide_enough
 from explorer.show.cli.step import serve, step
 from explorer.show.ranks import Ranks
 from explorer.show.record import Record, RecordError
@@ -82,11 +82,14 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="torch-explorer", prog_name="explorer")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """See what torch.compile, and a small compiler like it, do with a program, stage by stage.
 
     Exit codes: 0 for success, 1 for a failure, 2 for wrong usage or input.
     """
+    if context.invoked_subcommand != "run":  # where it is the script's, and what we say goes to standard error
+        context.with_resource(prints_any_text())
 
 
 @main.command("demo", short_help="Compile example models and write their records and pages.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,21 @@ LOG_WIDTH = 150
 """Columns of what is printed to a file."""
 
 FIELDS = ("description", "fields[step]")
+
+
+@contextmanager
+def prints_any_text() -> Iterator[None]:
+    """Inside, standard output takes characters that its encoding lacks, and writes them as standard error does: names,
+    source and the messages of compilers may be in any language."""
+    stream = sys.stdout
+    errors = stream.errors if isinstance(stream, io.TextIOWrapper) else None
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        if isinstance(stream, io.TextIOWrapper) and not stream.closed:
+            stream.reconfigure(errors=errors)
 
 
 class SafeConsole(Console):
