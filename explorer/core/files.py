@@ -4,6 +4,7 @@ others wrote, of which only regular files are read, and a terminal gets no contr
 
 from __future__ import annotations
 
+import errno
 import os
 import site
 import stat
@@ -58,13 +59,31 @@ def in_cell(place: str) -> str:
 
 def regular(path: Path) -> BinaryIO:
     """The file, opened for reading. Raises OSError naming the path, also where it is no regular file."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise OSError(f"{path} is a socket, not a file") if error.errno == errno.ENXIO else error from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            what = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
+            raise OSError(f"{path} is {what}, not a file")
+        if not found.st_size and not _gives_at_once(handle):
+            raise OSError(f"{path} is a file of the system, which gives nothing now")
+    except OSError:
         os.close(handle)
-        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
-        raise OSError(f"{path} is {what}, not a file")
+        raise
     return os.fdopen(handle, "rb")
+
+
+def _gives_at_once(handle: int) -> bool:
+    """Whether nobody has to wait for what an open file holds, as for a log of the kernel's."""
+    try:
+        os.read(handle, 1)
+        os.lseek(handle, 0, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 _TURNING = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
