@@ -774,16 +774,16 @@ def reached(
     try:
         code.read(function)
     except NotIsolated as refusal:
-        raise _refusal(objects, refusal) from None
+        raise _why_not_isolated(objects, refusal) from None
     places = list(code.places.values())
     values = [place.get() for place in places]
     state = State(dict(args), places, values, objects, function, frozenset(code.mentioned))
     if objects.doubts and not is_known(state):
-        raise _refusal(objects)
+        raise _why_not_isolated(objects)
     return state
 
 
-def _refusal(objects: Objects, last: NotIsolated | None = None) -> NotIsolated:
+def _why_not_isolated(objects: Objects, last: NotIsolated | None = None) -> NotIsolated:
     """The first doubt, or the `last` where there is none."""
     kind, why = objects.doubts[0] if objects.doubts or last is None else (type(last), str(last))
     return (TracedInto if objects.tells_ends else kind)(why)
