@@ -308,3 +308,25 @@ def test_a_selective_checkpoint_is_decided_for_the_graph_as_a_whole() -> None:
     (eager,) = torch.autograd.grad(call(x).sin().sum(), x)
     (ours,) = torch.autograd.grad(explorer.compile(call)(x).sin().sum(), x)
     torch.testing.assert_close(ours, eager)
+
+
+@pytest.mark.parametrize("made", ["x[:1]", "x * 1", "x.detach().clone()", "x", "w", "w.detach().requires_grad_()"])
+@pytest.mark.parametrize("reads", ["a.relu_() * 1", "a.exp_() + w", "a * w", "a.sigmoid_().mul(w)", "a.add_(w) * 2"])
+def test_an_input_that_was_written_and_is_gone_is_missed_as_in_eager(made: str, reads: str) -> None:
+    """A backward that needs what it held then is refused: what counts its writes outlives it, its memory does not."""
+    exec(f"def reading(a, w):\n    return {reads}", space := {})
+    found = []
+    for function in (space["reading"], explorer.compile(space["reading"])):
+        w = torch.full((2, 3), 0.5, requires_grad=True)
+        x = torch.linspace(-1, 2, 6).view(2, 3).requires_grad_() * 1
+        given = eval(made, {"x": x, "w": w})
+        try:
+            result = function(given, w[: given.shape[0]])
+            with torch.no_grad():
+                given.mul_(2)
+            given = x = None
+            result.sum().backward()
+            found.append(w.grad)
+        except RuntimeError as error:
+            found.append(str(error)[:40])
+    assert str(found[0]) == str(found[1])

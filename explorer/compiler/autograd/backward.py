@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -262,8 +261,7 @@ class Backward:
         nobody writes them."""
         growth = parts.signature.versions
         self._seen = [(i, growth.get(i, 0), s) for i, s in sorted(self.routes.given.items()) if i not in saved]
-        """Inputs likewise, and by how much the call raises their versions. They are not kept alive: one that is gone is
-        not written."""
+        """Inputs likewise, and by how much the call raises their versions. Their memory is not kept."""
         self._viewed = {k for k, index in enumerate(saved) if index in parts.eager_backward.viewed}
         nodes = (node for node in parts.forward.graph.nodes if node.op != "output")
         forward = {info(node).id for node in nodes}
@@ -275,7 +273,7 @@ class Backward:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
         versions = ((inputs[i], version(inputs[i]), growth, s) for i, growth, s in self._seen)
-        ctx.seen = [(weakref.ref(x), at + growth, s) for x, at, growth, s in versions if at is not None]
+        ctx.seen = [(counter_of(x), at + growth, s) for x, at, growth, s in versions if at is not None]
 
     def save(self, ctx: Context, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
@@ -311,8 +309,7 @@ class Backward:
             ctx.spent |= 0 if torch._C._autograd._get_current_graph_task_keep_graph() else done
             return (None,) * len(ctx.needs_input_grad)
         saved, stale = self._saved(ctx, came)
-        seen = [(tensor, expected) for each, expected, s in ctx.seen if s & came and (tensor := each()) is not None]
-        if any(version(tensor) != expected for tensor, expected in seen):
+        if any(s & came and version(counter) != expected for counter, expected, s in ctx.seen):
             raise RuntimeError(MODIFIED)
         if torch.is_grad_enabled():
             indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
@@ -484,6 +481,16 @@ def hooks_of(x: Tensor) -> object:
         x._backward_hooks = Hooks()
         x.grad_fn._register_hook_dict(x)
     return x._backward_hooks
+
+
+def counter_of(x: Tensor) -> Tensor:
+    """What counts the writes of an input, also of one that is gone since: a leaf, which its graph keeps alive, or
+    another tensor with the same counter and no memory."""
+    if x.is_leaf and x.requires_grad:
+        return x
+    counter = x.detach()
+    counter.data = x.new_empty(0)
+    return counter
 
 
 def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[object], Sequence[object]], list[object]]:
