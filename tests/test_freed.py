@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.testing._internal.two_tensor import TwoTensor
 
 import explorer
+from explorer.ir.wrappers import part_of
 
 Weak = list[weakref.ref[Any]]
 Compile = Callable[[Any], Any]
@@ -311,3 +313,12 @@ def test_the_end_of_an_object_is_noticed_where_eager_notices_it(function):
         told.append((str(result), list(ENDS)))
         del result
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_tensor_inside_of_a_wrapper_is_freed_with_its_graph(name: str) -> None:
+    both = (torch.ones(3, requires_grad=True) for _ in range(2))
+    part = part_of(TwoTensor(*both), name)
+    known = weak(part, part.grad_fn)
+    del part
+    assert [each() for each in known] == [None, None]

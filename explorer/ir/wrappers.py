@@ -56,8 +56,7 @@ class _WrapperPart(torch.autograd.Function):
         names, context = wrapper.__tensor_flatten__()
         ctx.made, ctx.name, ctx.reached = (type(wrapper), names, context), name, differentiable(wrapper)
         ctx.parts = {each: _without_gradient(getattr(wrapper, each), each in ctx.reached) for each in names}
-        part: torch.Tensor = ctx.parts[name]
-        return part
+        return _without_gradient(ctx.parts[name], name in ctx.reached)  # what ctx keeps must not keep ctx
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
