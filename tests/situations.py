@@ -94,7 +94,7 @@ def served(fn: Callable[..., Any], *calls: tuple[Any, ...], **settings: Any) -> 
 def explored(
     fn: Callable[..., Any], *args: Any, fixes: bool = False, grad: bool | None = None, **settings: Any
 ) -> Record:
-    """The record of one call as far as Dynamo's graph, with what comes of fixes."""
+    """The record of one call, without another backend as far as Dynamo's graph, with what comes of fixes."""
     stock = {"backend": "eager", **settings}
     return explorer.explore(fn, engine="stock", stock=stock, fixes=fixes, time=False, grad=grad)(*args)
 
@@ -1263,7 +1263,7 @@ def casts_to_half() -> Record:
 
     x = torch.arange(30.0).reshape(2, 3, 5) / 7
     mask = (torch.arange(30) % 4 == 0).reshape(2, 3, 5)
-    return explorer.explore(cast, engine="stock", time=False)(x, mask)
+    return explored(cast, x, mask, backend="inductor")
 
 
 @torch.library.custom_op("situations::reverse_into", mutates_args=("to",))
@@ -1284,7 +1284,7 @@ def clone_left_out() -> Record:
         reverse_into(before, x)
         return x * 2.0
 
-    return explorer.explore(reversing, engine="stock", time=False)(torch.arange(8.0))
+    return explored(reversing, torch.arange(8.0), backend="inductor")
 
 
 @situation(

@@ -218,7 +218,7 @@ def stops(
             return f"compile with dynamic=True; the new compile already takes other values of {name}"
         tensor = f" (torch.tensor({name}))" if source else ""
         return f"if {name} is only used in arithmetic, pass a tensor{tensor}: tensor values are not guarded"
-    if kind == "bool":
+    if kind == "bool" and (told is None or told["seen"] in ("True", "False")):
         return "no change is needed: it is compiled once for True and once for False, and both compiles are kept"
     if guard.constant is not None or _MEMBER.search(f"{guard.expression} {failed.seen}"):
         return FEW_VALUES

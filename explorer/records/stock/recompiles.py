@@ -16,7 +16,7 @@ import torch
 
 from explorer.ir import record as data
 from explorer.records.data.dynamo import GuardKey, expected_but_got, is_torchs_own, names, recompiled
-from explorer.records.stock.guards import DynamoGuard, constant, expected
+from explorer.records.stock.guards import PROPERTIES, DynamoGuard, constant, expected
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -173,7 +173,7 @@ def value_of(guard: GuardKey, frame: object) -> str:
     if given.length is not None:
         return str(given.length) if guard.property in ("LENGTH_CHECK", "DICT_LENGTH") else ""
     text = given.constant.text if given.constant is not None else _value_text(found)
-    if not text and guard.property in ("EQUALS_MATCH", "NONE_MATCH"):
+    if not text and PROPERTIES.get(guard.property, ("",))[0] == "constant":
         text = f"<{type(found).__name__}>"
     return shorten(text, LONGEST, placeholder="...")
 

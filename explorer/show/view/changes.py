@@ -112,7 +112,7 @@ def _groups(compile: CompileData) -> Counter[str]:
 
 _NUMBERED = re.compile(r"_\d{1,9}$")
 _PLACE = re.compile(r".{1,4096}:\d{1,9}\)")
-_CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w+)_at_\d{1,9}")
+_CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(<?\w+>?)_at_\d{1,9}")
 
 
 def _function(compile: CompileData) -> str:

@@ -45,7 +45,9 @@ MORE_MEMORY, MORE_BYTES = 1.1, 1e5
 
 _GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
 """What an operator raised for the fake tensors of a graph, as stock's error quotes it."""
-_CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w{1,200}?)_at_(\d{1,9})\b")
+_CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(<?\w{1,200}?>?)_at_(\d{1,9})\b")
+_DEFINED_IN = re.compile(r"\b[\w.<>]{1,400}<locals>\.")
+"""What comes before the name of a function inside another."""
 _FOLDER = re.compile(r"\([^()]*[/\\](?=[^()/\\]*:\d{1,9}\)$)")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]{0,60}")
 _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
@@ -64,7 +66,10 @@ def with_glance(record: data.RecordData, *, whole: bool = True) -> data.RecordDa
     errors = tuple(msgspec.structs.replace(each, title=names.get(each.compile, each.title)) for each in record.errors)
     whole_frames = {(compile.id, compile.title): compile.name for compile in compiles}
     eager = tuple(
-        msgspec.structs.replace(each, what=whole_frames.get((each.compile, each.what)) or _after_line(each.what))
+        msgspec.structs.replace(
+            each, what=whole_frames.get((each.compile, each.what)) or _own(each.what),
+            measured=_DEFINED_IN.sub("", each.measured),
+        )  # fmt: skip
         for each in record.eager
     )
     found = msgspec.structs.replace(
@@ -284,7 +289,7 @@ def _made(compiles: list[data.CompileData]) -> tuple[str, str, str]:
     used = [compile for compile in built if compile.fallback is None]
     halves = [half for compile in used or built for half in compile.halves]
     kernels = sum(len(half.kernels) for half in halves)
-    calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
+    calls = sum(item.kind == "extern" for half in halves if half.schedule for item in half.schedule.items)
     became = [count(kernels, "kernel")] if kernels else []
     became += [count(calls, "library call")] if calls else []
     backward = ", backward included" if any(len(compile.halves) > 1 for compile in used or built) else ""
@@ -371,11 +376,7 @@ def _name(title: str) -> str:
 def _own(title: str) -> str:
     """A function's name, and its class's, without the functions that they are defined in; a continuation of stock's by
     the line that it goes on after, where the compile that it continues is not known; a place without its folder."""
-    return _after_line(_FOLDER.sub("(", title.rpartition("<locals>.")[2]))
-
-
-def _after_line(title: str) -> str:
-    return _CONTINUATION.sub(r"\1 after line \2", title)
+    return _CONTINUATION.sub(r"\1 after line \2", _FOLDER.sub("(", title.rpartition("<locals>.")[2]))
 
 
 def goes_on_in(broke: data.BreakData, compile: data.CompileData) -> bool:

@@ -144,10 +144,10 @@ def accuracy(found: data.AccuracyData, *, named: bool) -> list[str]:
     """The comparison with eager; `named` adds the engine's name, to tell two engines apart."""
     whose = f"{found.engine} " if named else ""
     error = f"largest error {found.largest_absolute:.3g} absolute, {found.largest_relative:.3g} relative"
-    where = found.where or "equal"
-    parts = f", first mismatch: {found.first_mismatch}" if found.first_mismatch else ""
+    mismatch = f"first mismatch: {found.first_mismatch}" if found.first_mismatch else ""
+    where = ", ".join(filter(None, (found.where, mismatch))) or "equal"
     compared = f"{count(found.compared, 'tensor')} (outputs, gradients, inputs and state)"
-    lines = [f"{whose}against eager: {error} ({where}{parts}) over {compared}"]
+    lines = [f"{whose}against eager: {error} ({where}) over {compared}"]
     if found.own_error is not None and found.eager_error is not None:
         ours, eager = f"{found.own_error:.3g}", f"{found.eager_error:.3g}"
         of = f" of {found.where}" if found.where else ""
