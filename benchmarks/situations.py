@@ -11,16 +11,18 @@ import benchmarks.programs  # noqa: F401, makes the tests' programs importable
 from benchmarks.report import Aim, Report, Selection
 from situations import SITUATIONS, Situation
 
-ISSUES = "https://github.com/pytorch/pytorch/issues/"
+HOST, TORCH = "https://github.com/", "pytorch/pytorch"
 DOCUMENT = Path(__file__).parent.parent / "docs" / "situations.md"
 LONGEST = 600
 
 HEAD = """# What users ask of torch.compile, answered by a record
 
 Made by `python -m benchmarks situations`. Each row is a small program of `tests/situations.py`; the answer is the lines
-of what is printed of its record that answer the question. "Thread" is an issue of pytorch/pytorch. A fix that was tried
-has compiles of its own, `record.attempts` (`fix0s0`). Not covered:
-CUDA graph recording (needs a GPU), and how long ranks wait for each other (needs several).
+of what is printed of its record that answer the question. `tests/test_situations.py` compares the compiles, recompiles
+with their reasons, and graph breaks of each record with torch's own counters and metrics of the program. "Thread" is an
+issue of pytorch/pytorch, or of the repository that it names. A fix that was tried has compiles of its own,
+`record.attempts` (`fix0s0`). Not covered: CUDA graph recording (needs a GPU), and how long ranks wait for each other
+(needs several).
 
 | question | thread | printed by | answer |
 | --- | --- | --- | --- |
@@ -37,8 +39,8 @@ def run(selection: Selection) -> Report:
             warnings.simplefilter("ignore")
             text = situation.text(situation.record())
         missed += [f"{name}: {said}" for said in situation.says if said not in text]
-        number = situation.thread
-        thread = f"[#{number}]({ISSUES}{number})" if number.isdigit() else number
+        repository, _, number = situation.thread.rpartition("#")
+        thread = f"[{repository}#{number}]({HOST}{repository or TORCH}/issues/{number})" if number else ""
         rows.append((situation.asks, thread, f"print(record{_of(situation)})", answer(text, situation)))
     logging.disable(logging.NOTSET)
     if len(rows) == len(SITUATIONS):
@@ -62,6 +64,6 @@ def answer(text: str, situation: Situation) -> str:
 
 def _shown(line: str) -> str:
     plain = re.sub(r"(?:/[\w.-]+)+/([\w.-]+\.py)", r"\1", " ".join(line.split()))
-    plain = re.sub(r"\b\d{12,}\b", "...", plain)
+    plain = re.sub(r"\b(?:\d{12,}|0x[0-9a-f]+)\b", "...", plain)
     ended = plain if len(plain) <= LONGEST else f"{plain[:LONGEST].rpartition(' ')[0]} …"
     return f"`` {ended} ``" if "`" in ended else f"`{ended}`"

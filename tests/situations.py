@@ -36,7 +36,7 @@ X = torch.ones(4)
 
 @dataclass(frozen=True)
 class Situation:
-    """`asks` is the question, `thread` where users asked it (an issue of pytorch/pytorch where it is a number alone).
+    """`asks` is the question, `thread` where users asked it (an issue, of pytorch/pytorch where it is a number alone).
     `record` makes the record; `says` are sentences, or parts of them, that print(record) has, or the listing `listing`
     of it."""
 
@@ -1401,3 +1401,232 @@ def backward_hook() -> Record:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[0].register_full_backward_hook(lambda module, given, out: None)
     return explored(model, torch.ones(1, 2))
+
+
+@situation(
+    "F.dropout outside of training gives its input itself: does the program's input change as in eager?",
+    "equal to eager",
+    thread="195422",
+)
+def alias_of_dropout() -> Record:
+    def doubled(x: Tensor) -> Tensor:
+        y = F.dropout(x, 0.5, training=False)
+        y += y
+        return y
+
+    return explored(doubled, torch.ones(2, 2), backend="aot_eager")
+
+
+@situation("The input is overwritten after it was read: is the first result right?", "equal to eager", thread="94777")
+def overwritten_afterwards() -> Record:
+    def logarithms(x: Tensor) -> Tensor:
+        y = torch.log(x)
+        x.log_()
+        return y
+
+    return explored(logarithms, torch.tensor([3.0]), backend="aot_eager")
+
+
+@situation(
+    "An element is written between a view and a branch on it: is the view right?",
+    "equal to eager",
+    "Data-dependent branching",
+    thread="97083",
+)
+def view_over_a_break() -> Record:
+    def viewed() -> Tensor:
+        a = torch.tensor([1])[0:1]
+        b = a.squeeze()
+        a[0] = 0
+        if a[0] < 1e5:
+            a[0] = 2
+        return b
+
+    return explored(viewed)
+
+
+class Adding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, counter: Tensor) -> Tensor:
+        ctx.counter = counter.add_(1)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        ctx.counter.add_(1)
+        return grad, None
+
+
+@situation(
+    "An autograd.Function counts in a tensor, forward and backward: in the order of eager?",
+    "equal to eager",
+    thread="154820",
+)
+def counted_in_a_function() -> Record:
+    counter = torch.zeros(2)
+    return explored(lambda x: Adding.apply(x, counter), torch.ones(2, requires_grad=True), backend="aot_eager")
+
+
+@situation(
+    "The gradient of a gradient, of compiled code: which line fails?",
+    "the program raises RuntimeError at",
+    "does not currently support double backward",
+    thread="183603",
+)
+def twice_backward() -> Record:
+    torch._dynamo.reset()
+    squares, x = torch.compile(lambda x: (x * x).sum(), backend="aot_eager"), torch.ones(4, requires_grad=True)
+    with contextlib.suppress(RuntimeError), explorer.watch() as found:
+        (first,) = torch.autograd.grad(squares(x), x, create_graph=True)
+        torch.autograd.grad(first.sum(), x)
+    return found.record
+
+
+@situation(
+    "The gradient for a value that a compiled model returns beside its result: why is it not used in the graph?",
+    "the program raises RuntimeError at",
+    "appears to not have been used in the graph",
+    thread="132929",
+)
+def gradient_of_an_output() -> Record:
+    torch._dynamo.reset()
+    model = nn.Linear(2, 2)
+
+    def decoded(x: Tensor) -> tuple[Tensor, Tensor]:
+        latent = model(x)
+        return latent * 2, latent
+
+    compiled = torch.compile(decoded, backend="aot_eager")
+    with contextlib.suppress(RuntimeError), explorer.watch() as found:
+        out, latent = compiled(torch.ones(1, 2))
+        torch.autograd.grad(out.sum(), [latent], create_graph=True)
+    return found.record
+
+
+class Stateful(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = torch.tensor([0, 0])
+
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        self.cache[at] = x
+        return self.cache
+
+
+@situation(
+    "A tensor that a module holds is replaced between calls: is the new one used, and is there a recompile?",
+    "no recompiles",
+    "its graph ran 2 times",
+    thread="115774",
+)
+def cache_replaced() -> Record:
+    torch._dynamo.reset()
+    model = Stateful()
+    compiled = torch.compile(model, backend="eager")
+    with explorer.watch() as found:
+        compiled(torch.tensor([2]), torch.tensor([0]))
+        model.cache = torch.tensor([0, 0])
+        assert compiled(torch.tensor([1]), torch.tensor([1])).tolist() == [0, 1]
+    return found.record
+
+
+@situation(
+    "The limit of recompiles under fullgraph=True: what does the program get?",
+    "the program raises FailOnRecompileLimitHit: Hard failure due to fullgraph=True, caused by Unsupported: "
+    "Dynamo recompile limit exceeded",
+    "not compiled again: s is 'ss', expected 's'",
+    thread="pytorch/torchtitan#3898",
+)
+def limit_under_fullgraph() -> Record:
+    with mock.patch.object(torch._dynamo.config, "recompile_limit", 2):
+        return watched(lambda x, s: x + len(s), *((X, "s" * n) for n in range(3)), fullgraph=True)
+
+
+def adding(number: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: x + number
+
+
+@situation(
+    "A function that is made for each call, over another number: does each compile?",
+    "was recompiled once: f.__closure__[0].cell_contents is 1, expected 0",
+    "reused",
+    thread="vllm-project/vllm#27178",
+)
+def made_for_each_call() -> Record:
+    return watched(lambda x, f: f(x), *((X, adding(number)) for number in range(4)))
+
+
+@situation(
+    "The batch is part of a buffer whose width changes: what differs for the compiler?",
+    "was recompiled once: at.stride(0) is 357, expected 356",
+    "reused",
+    thread="meta-pytorch/torchtune#1402",
+)
+def part_of_a_buffer() -> Record:
+    return watched(lambda at: at + 1, *((torch.ones(2, width)[:, :4],) for width in (356, 357, 358)))
+
+
+@situation(
+    "A number in a dict, another one in each call: does each compile?",
+    "was recompiled once: packed['longest'] is 30111, expected 31868",
+    "calls 3 to 4",
+    "reused",
+    thread="kijai/ComfyUI-MochiWrapper#44",
+)
+def number_in_a_dict() -> Record:
+    return watched(lambda x, packed: x * packed["longest"], *((X, {"longest": n}) for n in (31868, 30111, 12, 44)))
+
+
+class Trained(nn.Module):
+    def __init__(self, trainer: Counter) -> None:
+        super().__init__()
+        self.trainer = trainer
+
+    @property
+    def current_epoch(self) -> int:
+        return self.trainer.steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.current_epoch
+
+
+@situation(
+    "The number of the epoch, a property that asks the trainer: is it read anew in each call?",
+    "self.trainer.steps is 1, expected 0",
+    thread="Lightning-AI/pytorch-lightning#17933",
+)
+def number_of_the_epoch() -> Record:
+    torch._dynamo.reset()
+    model = Trained(Counter())
+    compiled = torch.compile(model, backend="eager")
+    with explorer.watch() as found:
+        for model.trainer.steps in range(3):
+            assert compiled(X).equal(model(X))
+    return found.record
+
+
+class Adapted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.adapters, self.scales = nn.Linear(4, 4), nn.ModuleDict(), dict[str, float]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + sum(adapter(x) * self.scales[name] for name, adapter in self.adapters.items())
+
+
+@situation(
+    "An adapter is loaded into a compiled model, then its scale is changed: what compiles again?",
+    "the length of self.adapters._modules is not 0",
+    "self.scales['style'] is 0.5, expected 1.0",
+    thread="huggingface/diffusers#9279",
+)
+def adapter_loaded() -> Record:
+    torch._dynamo.reset()
+    model = Adapted()
+    compiled = torch.compile(model, backend="eager")
+    with explorer.watch() as found:
+        compiled(X)
+        model.adapters["style"] = nn.Linear(4, 4)
+        for model.scales["style"] in (1.0, 0.5, 0.25):
+            compiled(X)
+    return found.record

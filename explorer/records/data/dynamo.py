@@ -254,10 +254,14 @@ def _without_hint(expression: str) -> str:
     return expression.partition(" (HINT: ")[0].strip()
 
 
+_CLOSED_OVER = re.compile(r'\Aguard on "\w{1,200}"[^, ]{0,400}(?:, )?')
+
+
 def hint(comment: str) -> str:
-    """torch's advice at the end of a check's comment. Of a check of a type it is the type alone."""
-    found = " ".join(comment.partition("(HINT: ")[2].split())
-    return "" if found.startswith("type ") else found.removesuffix(")")
+    """torch's advice at the end of a check's comment. Of a check of a type it is the type alone, and of what a function
+    closes over it begins with the variable."""
+    found = " ".join(comment.partition("(HINT: ")[2].split()).removesuffix(")")
+    return "" if found.startswith("type ") else _CLOSED_OVER.sub("", found)
 
 
 NOTHING = reason(
@@ -341,7 +345,7 @@ def recompiled(
         return RecompileData(id, "", expression, why, words=words)
     seen = value_of(guard)
     with_it = f", with {names(seen)}" if seen and not guard.source else ""
-    known = failure_in_words(expression) or expected_but_got(guard, seen)
+    known = expected_but_got(guard, seen) or failure_in_words(expression)
     words = known or FAILED + in_words(guard.expression) + with_it
     return RecompileData(id, guard.id, guard.expression, why, seen, words)
 

@@ -139,6 +139,9 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
         inner = getattr(call.error, "inner_exception", None)
         compile.error = f"{type(call.error).__name__}: {call.error}{raised_at(inner) if inner is not None else ''}"
         compile.error += NO_COMPILER * isinstance(inner, InvalidCxxCompiler)
+        cause = call.error.__cause__
+        if cause is not None and str(cause).partition("\n")[0] not in compile.error:
+            compile.error += f"\ncaused by {type(cause).__name__}: {cause}"
         compile.fallback = reason_of(call.error)
         compile.skipped = True
         seen.failing = compile

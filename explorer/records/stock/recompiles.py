@@ -94,6 +94,7 @@ INPUTS_HOOK = Hook(
 LONGEST = 80
 """Characters of a value."""
 MODULE_GROUPS = ("_parameters", "_buffers", "_modules")
+CLOSED_OVER = {types.FunctionType: ("__closure__",), types.CellType: ("cell_contents",)}
 
 
 EXPLORED = "the exploration has ended"
@@ -230,7 +231,7 @@ def _look(node: ast.expr, names: Mapping[str, object]) -> Any:
                 return held[key]
         case ast.Attribute(value=base, attr=name):
             owner = _look(base, names)
-            if type(owner) in (range, slice):
+            if type(owner) in (range, slice) or name in CLOSED_OVER.get(type(owner), ()):
                 return getattr(owner, name)
             for held in (vars(owner), *(vars(owner).get(group) for group in MODULE_GROUPS)):
                 if isinstance(held, dict) and name in held:

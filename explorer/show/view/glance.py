@@ -46,6 +46,7 @@ MORE_MEMORY, MORE_BYTES = 1.1, 1e5
 _GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
 """What an operator raised for the fake tensors of a graph, as stock's error quotes it."""
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(<?\w{1,200}?>?)_at_(\d{1,9})\b")
+_CAUSE = re.compile(r"(?<=\n)caused by [^\n]{1,400}")
 _DEFINED_IN = re.compile(r"\b[\w.<>]{1,400}<locals>\.")
 """What comes before the name of a function inside another."""
 _FOLDER = re.compile(r"\([^()]*[/\\](?=[^()/\\]*:\d{1,9}\)$)")
@@ -67,7 +68,8 @@ def with_glance(record: data.RecordData, *, whole: bool = True) -> data.RecordDa
     whole_frames = {(compile.id, compile.title): compile.name for compile in compiles}
     eager = tuple(
         msgspec.structs.replace(
-            each, what=whole_frames.get((each.compile, each.what)) or _own(each.what),
+            each,
+            what=whole_frames.get((each.compile, each.what)) or _own(each.what),
             measured=_DEFINED_IN.sub("", each.measured),
         )  # fmt: skip
         for each in record.eager
@@ -130,7 +132,8 @@ def _failures(record: data.RecordData) -> Iterator[data.PartData]:
     names = file_names(record)
     for each in sorted(record.errors, key=lambda error: not error.raises):
         got = _GOT.search(each.message)
-        said = got[1] if got is not None else headline(each.message)
+        by = f", {headline(cause[0])}" if (cause := _CAUSE.search(each.message)) is not None else ""
+        said = got[1] if got is not None else headline(each.message) + by
         raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
         if each.raises:
             yield data.PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)

@@ -64,7 +64,7 @@ def _how(compile: CompileData) -> tuple[str, str]:
     if compile.fallback:
         return "not compiled", ", and runs eagerly"
     if compile.raises:
-        return "compiled", WHICH_RAISED
+        return ("compiled" if compile.guards else "not compiled"), WHICH_RAISED
     return ("captured", ", code loaded from a cache") if compile.caches else ("compiled", "")
 
 
