@@ -459,3 +459,29 @@ def test_what_to_change_first_counts_as_the_guards_own_line_does() -> None:
     assert told == "caused 2 recompiles and also failed in 1 recompile"
     assert f"this guard {told}: " in diagnosis.recompile(failed, {})
     assert diagnosis.caused(replace(failed, also=3)) == "also failed in 3 recompiles"
+
+
+def test_breaks_of_one_place_and_different_reasons_are_different_breaks(tmp_path: Path) -> None:
+    def written(x: torch.Tensor) -> torch.Tensor:
+        with open(tmp_path / "file", "a") as file:
+            file.write("x")
+        return x + 1
+
+    record = explorer.explore(written, time=False)(torch.ones(2))
+    reasons = {str(broke.why) for compile in record.data.compiles for broke in compile.breaks}
+    assert sum(": " in line and "[break." in line for line in repr(record.breaks).splitlines()) == len(reasons) == 4
+    assert "open, a builtin with side effects" in repr(record.breaks)
+
+
+def test_what_ran_outside_graphs_has_the_name_that_the_program_gives_it() -> None:
+    seen: list[float] = []
+    model = torch.nn.Linear(3, 3)
+    model.register_forward_hook(lambda module, given, out: seen.append(out.sum().item()))
+    text = repr(explorer.explore(model, time=False)(torch.ones(2, 3)))
+    assert "resume_in_" not in text
+    assert "<call of" not in text
+    assert "Linear after its call" in text
+    text = repr(explorer.explore(lambda x: x + 1 if x.nonzero().shape[0] > 2 else x - 1, engine="stock",
+                                 stock={"backend": "eager"}, time=False)(torch.ones(4)))  # fmt: skip
+    assert "resume_in_" not in text
+    assert "<locals>" not in text

@@ -14,7 +14,6 @@ from torch._inductor.dependencies import MemoryDep, StarDep
 from torch._inductor.virtualized import V
 
 from explorer.ir import record as data
-from explorer.records.stock.fusion import is_part
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.lowering import Causes, hint_of
 from explorer.records.stock.memory import planned
@@ -77,7 +76,7 @@ def around_source(seen: Observation, call: Call) -> Iterator[None]:
 
 def around_library_call(seen: Observation, call: Call) -> Iterator[None]:
     half = seen.compile().half
-    if half is not None and half.generating is not None and not is_part(call.args[1]):
+    if half is not None and half.generating is not None:
         half.generating.calls.append(("", (half.named(call.args[1].get_name()),)))
     yield
 

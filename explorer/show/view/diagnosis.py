@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
@@ -32,14 +33,19 @@ VALUES = 12
 """Values of a guard that a line shows."""
 
 
+_NUMBERED = re.compile(r"_\d{1,9}\b|0x[0-9a-f]{1,16}")
+"""What differs in the words for one break that is met twice."""
+
+
 def break_places(compiles: Iterable[data.CompileData]) -> list[list[tuple[data.CompileData, data.BreakData]]]:
-    """The graph breaks by their places in the program, each with the compiles that end there: one for each time that it
-    is reached, and those of the frames that called the function it is in."""
+    """The graph breaks by their places in the program and reasons, each with the compiles that end there: one for each
+    time that it is reached, and those of the frames that called the function it is in."""
     found: dict[object, list[tuple[data.CompileData, data.BreakData]]] = {}
     for compile in compiles:
         for each in compile.breaks:
             span = each.span
-            place = (compile.engine, span.file, span.line, span.column) if span else (compile.id, each.instruction)
+            at = (compile.engine, span.file, span.line, span.column) if span else (compile.id, each.instruction)
+            place = (*at, each.why.code, _NUMBERED.sub("", each.why.detail))
             found.setdefault(place, []).append((compile, each))
     return list(found.values())
 

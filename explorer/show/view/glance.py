@@ -46,6 +46,7 @@ MORE_MEMORY, MORE_BYTES = 1.1, 1e5
 _GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
 """What an operator raised for the fake tensors of a graph, as stock's error quotes it."""
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(<?\w{1,200}?>?)_at_(\d{1,9})\b")
+_OUR_CONTINUATION = re.compile(r"\A(?:\w{1,200}\.)?resume_in_(<?\w{1,200}?>?)_at_\d\w{0,200}\Z")
 _CAUSE = re.compile(r"(?<=\n)caused by [^\n]{1,400}")
 _DEFINED_IN = re.compile(r"\b[\w.<>]{1,400}<locals>\.")
 """What comes before the name of a function inside another."""
@@ -292,7 +293,9 @@ def _made(compiles: list[data.CompileData]) -> tuple[str, str, str]:
     used = [compile for compile in built if compile.fallback is None]
     halves = [half for compile in used or built for half in compile.halves]
     kernels = sum(len(half.kernels) for half in halves)
-    calls = sum(item.kind == "extern" for half in halves if half.schedule for item in half.schedule.items)
+    runs = [{each.id for each in half.operations if each.kind == "extern"} for half in halves]
+    calls = sum(item.id in ids for half, ids in zip(halves, runs, strict=True) if half.schedule
+                for item in half.schedule.items)  # fmt: skip
     became = [count(kernels, "kernel")] if kernels else []
     became += [count(calls, "library call")] if calls else []
     backward = ", backward included" if any(len(compile.halves) > 1 for compile in used or built) else ""
@@ -379,7 +382,8 @@ def _name(title: str) -> str:
 def _own(title: str) -> str:
     """A function's name, and its class's, without the functions that they are defined in; a continuation of stock's by
     the line that it goes on after, where the compile that it continues is not known; a place without its folder."""
-    return _CONTINUATION.sub(r"\1 after line \2", _FOLDER.sub("(", title.rpartition("<locals>.")[2]))
+    own = _CONTINUATION.sub(r"\1 after line \2", _FOLDER.sub("(", title.rpartition("<locals>.")[2]))
+    return _OUR_CONTINUATION.sub(r"\1 after a graph break", own)
 
 
 def goes_on_in(broke: data.BreakData, compile: data.CompileData) -> bool:
@@ -405,7 +409,8 @@ def named(compiles: Sequence[data.CompileData]) -> tuple[data.CompileData, ...]:
             for _ in known:  # a stranger's record may name compiles in a circle
                 root = known.get(root.continues) if root is not None and root.continues else root
             function = _name(root.title) if root is not None else at[2]
-            known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after line {at[1]}")
+            after = f"line {at[1]}" if not at.string.startswith("<call of ") else "its call"
+            known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after {after}")
     known |= _numbered(known.values())
     for id, frame in frames_of_graphs(compiles).items():
         known[id] = msgspec.structs.replace(known[id], called=f"graph of {known[frame.id].name}")

@@ -36,7 +36,8 @@ NONE = Constant(None)
 
 
 breaks(reasons.PRINT, "", print)  # output shows real values, in order
-breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *(getattr(builtins, name) for name in EFFECTS))
+for name in EFFECTS:
+    breaks(reasons.UNTRACEABLE_CALL, f"{name}, a builtin with side effects", getattr(builtins, name))
 breaks(reasons.UNTRACEABLE_CALL, "what runs a module again", importlib.reload)
 
 
