@@ -36,8 +36,8 @@ OTHERS = (
     "once and kept, up to torch._dynamo.config.recompile_limit"
 )
 WAYS = (
-    "no change is needed: where this does not hold, the program, or an operator in it, takes another branch; each branch "
-    "is compiled once, and both compiles are kept"
+    "no change is needed: where this does not hold, the program, or an operator in it, takes another branch; each "
+    "branch is compiled once, and both compiles are kept"
 )
 UNMARKED = (
     "compile with dynamic=True, or remove the graph break before this part: it is computed there, and a mark on an "

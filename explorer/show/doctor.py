@@ -112,7 +112,8 @@ def _compiler() -> list[Finding]:
         detail = str(refusal.why) if "CXX=" in refusal.why.detail else f"{refusal.why}{asked}"
         return [Finding("C++ compiler", "broken", detail, _what_to_do(refusal.why.code))]
     single = found.threads != "-fopenmp"
-    hint = "its OpenMP library is missing (apt install libomp-dev); loops run on one thread" if single else ""
+    without = "loops run on one thread: it finds no OpenMP library (that of Debian's clang: apt install libomp-dev)"
+    hint = without if single else ""
     return [Finding("C++ compiler", "works", f"{found.version}: {shlex.join(found.words)}{asked}", hint)]
 
 

@@ -28,7 +28,9 @@ COMPILER_HUNG = reason(
     "the C++ compiler did not end",
     "The compiler, or a wrapper around it, exceeded its time limit and was stopped. This process does "
     "not start it again.",
-    "Run the compiler by hand; where CXX names a wrapper (ccache, distcc), name the compiler itself.",
+    "Start the program again if this was the compiler's first run: zig c++ then builds libraries of its own, for "
+    "minutes on a busy machine. Otherwise run the compiler by hand; where CXX names a wrapper (ccache, distcc), name "
+    "the compiler itself.",
 )
 CACHE_UNUSABLE = reason(
     "runtime.cache_unusable",
