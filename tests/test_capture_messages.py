@@ -267,3 +267,32 @@ def test_what_the_programs_own_code_does_with_a_message_is_seen_after_it(
         warnings.simplefilter("always")
         assert explorer.compile(program)(torch.ones(1)).item() == 1
     assert counted == [1]
+
+
+def test_who_takes_messages_from_later_calls_on_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    logger = logging.Logger("explorer.tests.later")
+    logger.addHandler(logging.NullHandler())
+
+    def logged(x: Tensor) -> Tensor:
+        logger.error("a line")
+        return x * len(counted)
+
+    def warned(x: Tensor) -> Tensor:
+        try:
+            warnings.warn("a line")
+        except UserWarning:
+            return x * 10
+        return x * len(counted)
+
+    compiled, about_warnings = explorer.compile(logged), explorer.compile(warned)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        assert (compiled(torch.ones(1)) + about_warnings(torch.ones(1))).item() == 0
+        logger.addHandler(Counts(counted))
+        monkeypatch.setattr(warnings, "showwarning", lambda *_: counted.append(1))
+        assert [compiled(torch.ones(1)).item(), about_warnings(torch.ones(1)).item()] == [1, 2]
+        warnings.simplefilter("error")
+        assert about_warnings(torch.ones(1)).item() == 10
+    logger.handlers.pop()
+    assert compiled(torch.ones(1)).item() == 2

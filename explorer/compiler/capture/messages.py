@@ -8,11 +8,13 @@ from __future__ import annotations
 import itertools
 import logging
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
+from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.resume import OURS, log, warn, warn_caller
 from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.base import Assertion, Frame, Tracer, Value
@@ -24,7 +26,7 @@ from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Item
+from explorer.ir.capture import Attr, Computed, Item
 from explorer.ir.graph import version
 
 NONE = Constant(None)
@@ -62,9 +64,21 @@ def _caller(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
 def _is_programs(taker: object) -> bool:
     """Whether code of the program runs when it is given a message: what comes after may depend on that."""
     taker = getattr(taker, "__func__", taker)
-    functions = [taker, *(each for kind in type(taker).__mro__ for each in vars(kind).values())]
-    files = (each.__code__.co_filename for each in functions if isinstance(each, FunctionType))
-    return not all(file.startswith((*STANDARD, *PACKAGES, OWN_FILES, "<frozen")) for file in files)
+    if isinstance(taker, FunctionType):
+        return not _is_of_libraries(taker)
+    kind = type(taker)
+    if kind not in _KINDS:
+        functions = [each for base in kind.__mro__ for each in vars(base).values() if isinstance(each, FunctionType)]
+        _KINDS[kind] = not all(map(_is_of_libraries, functions))
+    return _KINDS[kind]
+
+
+_KINDS: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+"""Whether methods of the class are the program's, asked once: guards ask this at each call."""
+
+
+def _is_of_libraries(function: FunctionType) -> bool:
+    return function.__code__.co_filename.startswith((*STANDARD, *PACKAGES, OWN_FILES, "<frozen"))
 
 
 def takers(logger: logging.Logger | None) -> Iterator[object]:
@@ -76,17 +90,47 @@ def takers(logger: logging.Logger | None) -> Iterator[object]:
         logger = logger.parent if logger.propagate else None
 
 
+def gives_programs(logger: logging.Logger) -> bool:
+    """Whether code of the program is given the records of a logger."""
+    return any(map(_is_programs, takers(logger)))
+
+
+def shows_by_program(_: object) -> bool:
+    """Whether code of the program shows warnings."""
+    return _is_programs(warnings.showwarning)
+
+
+def records(_: object) -> bool:
+    """Whether warnings go into a list."""
+    return _record() is not None
+
+
+def raises(_: object) -> bool:
+    """Whether some warnings are errors."""
+    return any(action == "error" for action, *_ in warnings.filters)
+
+
+def _record() -> object:
+    return getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
+
+
+def _holds(t: Tracer, question: Callable[[Any], bool], about: object) -> bool:
+    """The answer, which is guarded: it decides whether the program sees what a message did."""
+    found = question(about)
+    t.guards.on(Computed(question, (t.objects.known(about),)), Equals(found), "who takes messages decides when")
+    return found
+
+
 def _is_seen(t: Tracer) -> bool:
     """Whether the frame has the list that the warning goes into, or may handle the warning as an error, or code of the
     program shows it."""
-    if (id(vars(warnings)), "showwarning") in t.effects.globals or _is_programs(warnings.showwarning):
+    if (id(vars(warnings)), "showwarning") in t.effects.globals or _holds(t, shows_by_program, warnings):
         return True
-    record = getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
-    if record is not None and any(each is record for each in t.given.locals.values()):
+    if _holds(t, records, warnings) and any(each is _record() for each in t.given.locals.values()):
         return True
-    raises = any(action == "error" for action, *_ in warnings.filters)
     changed = any(change.kind == "call" and change.value[0] in _FILTERS for change in t.effects.changes.values())
-    return (raises or changed) and any(frame.handlers[frame.position - 1] is not None for frame in t.stack.frames)
+    handled = any(frame.handlers[frame.position - 1] is not None for frame in t.stack.frames)
+    return handled and (changed or _holds(t, raises, warnings))
 
 
 @positional(warnings.warn)
@@ -173,7 +217,7 @@ def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Valu
         return NONE
     real: logging.Logger = logger.live(t)
     own = {"_log", "handle", "makeRecord", "findCaller"}
-    overridden = any(own & vars(c).keys() for c in _below(type(real))) or any(map(_is_programs, takers(real)))
+    overridden = any(own & vars(c).keys() for c in _below(type(real))) or _holds(t, gives_programs, real)
     if others or not all(map(_settled, (message, *args))) or overridden:
         unsupported(reasons.UNTRACEABLE_CALL, f"a log line of {real.name}")
     place = _caller(t, 1)
