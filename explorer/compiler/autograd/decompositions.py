@@ -45,9 +45,8 @@ TORCHS: tuple[str, ...] = tuple(
     "_fused_rms_norm _fused_rms_norm_backward linalg_vector_norm norm renorm "
     # losses
     "binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss "
-    "huber_loss_backward l1_loss mse_loss mse_loss_backward multi_margin_loss "
+    "huber_loss_backward l1_loss mse_loss mse_loss_backward "
     "nll_loss_forward nll_loss2d_forward smooth_l1_loss soft_margin_loss "
-    "soft_margin_loss_backward "
     # scalar functions
     "addcdiv addcmul addr clamp_max clamp_min deg2rad rad2deg floor_divide frac heaviside lerp logaddexp logaddexp2 "
     "logit logit_backward mvlgamma nan_to_num rsub sgn sinc special_entr special_log_ndtr special_xlog1py xlogy "
@@ -59,8 +58,6 @@ TORCHS: tuple[str, ...] = tuple(
     "diagonal_backward select_backward slice_backward diag_embed "
     "reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d "
     "reflection_pad3d_backward replication_pad1d replication_pad2d replication_pad3d im2col col2im "
-    "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
-    "_upsample_nearest_exact3d upsample_linear1d upsample_trilinear3d "
     # views, copies and factories
     "_reshape_alias t transpose stack block_diag channel_shuffle pixel_shuffle pixel_unshuffle roll rot90 "
     "narrow narrow_copy tril triu tril_indices triu_indices eye fill affine_grid_generator "
@@ -78,16 +75,29 @@ def _of_bytes(given: Sequence[object]) -> bool:
     return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
 
 
+SCALED = (
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_trilinear3d",
+)  # fmt: skip
+
+
+def _is_resampled_exactly(given: Sequence[object]) -> bool:
+    return _of_bytes(given) or any(isinstance(x, Tensor) and leaves_a_size(x, *given) for x in given)
+
+
 _nn = torch._C._nn
 INEXACT: dict[object, Callable[[Sequence[object]], bool]] = {
-    **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _of_bytes),
-    **dict.fromkeys((_nn.upsample_bilinear2d, aten.upsample_bilinear2d), _of_bytes),
+    **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _is_resampled_exactly),
+    **dict.fromkeys((_nn.upsample_bilinear2d, aten.upsample_bilinear2d), _is_resampled_exactly),
+    **{place: _is_resampled_exactly for name in SCALED for place in (getattr(_nn, name), getattr(aten, name))},
     **dict.fromkeys((_nn.upsample_bicubic2d, aten.upsample_bicubic2d), _of_bytes),
     **dict.fromkeys((F.multilabel_margin_loss, _nn.multilabel_margin_loss), _always),
     **dict.fromkeys((aten.multilabel_margin_loss, aten.multilabel_margin_loss_forward), _always),
+    **dict.fromkeys((F.multi_margin_loss, _nn.multi_margin_loss, aten.multi_margin_loss), _always),
 }
 """What a graph may call whose decomposition by torch computes other values than eager, and for which inputs: eager
-resamples an image of bytes with integer weights, and ignores the labels after the first -1."""
+resamples an image of bytes with integer weights, and takes the sizes for some scales; it ignores the labels after the
+first -1, and NaNs in a margin."""
 
 
 def by_layers(call: Decomposition, *given: Any) -> object:
@@ -207,6 +217,14 @@ def hardtanh_backward(grad: Tensor, x: Tensor, low: float, high: float) -> Tenso
 def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
     """hardswish_backward(g, x) -> where(x <= -3, 0, where(x >= 3, g, g * (x / 3 + 0.5)))"""
     return torch.where(x <= -3, 0.0, torch.where(x >= 3, grad, grad * (x / 3 + 0.5)))
+
+
+@DECOMPOSITIONS.rule(aten.soft_margin_loss_backward.default)
+@pw_cast_for_opmath
+def soft_margin_loss_backward(grad: Tensor, x: Tensor, y: Tensor, reduction: int) -> Tensor:
+    """soft_margin_loss_backward(g, x, y) -> -y * z * g / (1 + z) with z = exp(-x * y), NaN where z is an infinity"""
+    z = torch.exp(-y * x)
+    return y * z * (-1.0 / x.numel() if reduction == 1 else -1.0) / (z + 1) * grad
 
 
 @DECOMPOSITIONS.rule(aten.celu.default)
@@ -370,6 +388,17 @@ def documented(decomposition: Decomposition, about: str) -> Decomposition:
     return rule
 
 
+def leaves_a_size(x: Tensor, *given: object) -> bool:
+    """Whether a scale that an image is resampled by gives a size as it is, or doubled, and is not that of the sizes:
+    eager then takes the sizes, in some of its kernels."""
+    scales = [s for each in given for s in (each if isinstance(each, (list, tuple)) else (each,))]
+    for scale in (each for each in scales if isinstance(each, float) and each > 0):
+        sizes = [n for n in x.shape[2:] if isinstance(n, int)]
+        if any(n * scale != int(n * scale) and int(n * scale) in (n, 2 * n) for n in sizes):
+            return True
+    return False
+
+
 def is_whole(x: Tensor, *_: object, **__: object) -> bool:
     return not x.is_floating_point()
 
@@ -380,10 +409,14 @@ def is_rounded(*_: object, dtype: torch.dtype | None = None, **__: object) -> bo
 
 SPACED = "linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"
 RESAMPLED = "upsample(x) -> sum of weight * x at the neighbors; eager resamples bytes with integer weights"
+SAMPLED = "upsample(x) -> x at the nearest places, or sum of weight * x at the neighbors"
 
+_scaled = unless("a size that the scale of a call leaves as it is, or doubles", leaves_a_size)
 for _about, _whole, _packets in (
     (SPACED, unless("integers", is_rounded), [aten.linspace, aten.logspace]),
-    (RESAMPLED, unless("bytes", is_whole), [aten.upsample_bilinear2d, aten.upsample_bicubic2d]),
+    (RESAMPLED, unless("bytes", is_whole), [aten.upsample_bicubic2d]),
+    (RESAMPLED, lambda rule: _scaled(unless("bytes", is_whole)(rule)), [aten.upsample_bilinear2d]),
+    (SAMPLED, _scaled, [getattr(aten, name) for name in SCALED]),
 ):
     for _overload, _rule in get_decompositions(_packets).items():
         DECOMPOSITIONS.rule(_overload)(_whole(documented(_rule, _about)))  # type: ignore[arg-type]

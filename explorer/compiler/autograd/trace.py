@@ -695,7 +695,8 @@ def fills_with_gradient(node: fx.Node) -> bool:
 def decomposes_inexactly(node: fx.Node) -> bool:
     """Whether torch's decomposition of the node computes other values than eager does."""
     of = INEXACT.get(getattr(node.target, "overloadpacket", node.target))
-    return of is not None and of([info(each).value for each in node.all_input_nodes])
+    arguments = fx.map_arg((*node.args, *node.kwargs.values()), lambda each: info(each).value)
+    return of is not None and of(arguments)
 
 
 def repeats_memory(value: Tensor) -> bool:

@@ -5,6 +5,7 @@ each buffer in the memory that the plan says.
 from __future__ import annotations
 
 import keyword
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -232,7 +233,7 @@ class Wrapper:
             return f"[{', '.join(map(self._argument, value))}]"
         if isinstance(value, sympy.Basic):
             return self._text(value)
-        if isinstance(value, float) and value != value or value in (float("inf"), float("-inf")):
+        if isinstance(value, float) and not math.isfinite(value):
             return f"float('{value}')"
         if value is None or isinstance(value, (bool, int, float, str)):
             return repr(value)

@@ -1,0 +1,102 @@
+"""Infinities, NaNs, zeros of both signs, subnormals and the largest numbers: what is computed of them, and their
+gradients, are of eager's kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import explorer
+
+INF, NAN = float("inf"), float("nan")
+Program = Callable[[torch.Tensor], Any]
+
+OF_ELEMENTS: tuple[str, ...] = tuple(
+    "abs neg exp exp2 expm1 log log1p log2 sqrt rsqrt sin tanh atan sinh asinh sigmoid erf erfc lgamma digamma "
+    "reciprocal square ceil trunc round sign isnan isinf logit nan_to_num sinc relu elu selu silu mish softplus "
+    "softsign hardswish hardsigmoid hardtanh leaky_relu logsigmoid hardshrink".split()
+)
+LOSSES: dict[str, Program] = {
+    "soft_margin": lambda x: F.soft_margin_loss(x, torch.ones_like(x), reduction="none"),
+    "soft_margin, mean": lambda x: F.soft_margin_loss(x, x.detach().sign()),
+    "multi_margin": lambda x: F.multi_margin_loss(x.view(-1, 4), torch.arange(16) % 4, reduction="none"),
+    "smooth_l1": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none"),
+    "kl_div": lambda x: F.kl_div(x, torch.full_like(x, 0.3), reduction="none"),
+}
+OF_ROWS: dict[str, Program] = {
+    "var": lambda x: x.var(1), "std": lambda x: x.std(0), "sum": lambda x: x.sum(1), "mean": lambda x: x.mean(0),
+    "softmax": lambda x: x.softmax(1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "amax": lambda x: x.amax(1), "prod": lambda x: x.prod(1), "norm": lambda x: x.norm(3, 1),
+    "layer_norm": lambda x: F.layer_norm(x, (8,)), "group_norm": lambda x: F.group_norm(x, 2),
+    "rms_norm": lambda x: F.rms_norm(x, (8,)), "cumsum": lambda x: x.cumsum(1),
+}  # fmt: skip
+
+
+def kind(x: torch.Tensor, zeros: bool = False) -> list[str]:
+    """Of each element: nan, inf, -inf, or a number; with `zeros` the sign of one that is 0, too."""
+    special = (INF, -INF, 0.0) if zeros else (INF, -INF)
+    return [str(v) if v != v or v in special else "number" for v in x.detach().flatten().tolist()]
+
+
+def outcome(program: Program, x: torch.Tensor) -> list[torch.Tensor]:
+    x = x.clone().requires_grad_()
+    result = program(x)
+    if not result.requires_grad:
+        return [result]
+    return [result.detach(), *torch.autograd.grad(result, x, torch.ones_like(result))]
+
+
+def agree(program: Program, compiled: Program, x: torch.Tensor) -> None:
+    for expected, got in zip(outcome(program, x), outcome(compiled, x), strict=True):
+        assert kind(expected) == kind(got)
+        torch.testing.assert_close(got, expected, rtol=1e-2, atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_elements(dtype: torch.dtype) -> None:
+    limits = torch.finfo(dtype)
+    values = (INF, -INF, NAN, -0.0, 0.0, limits.tiny / 4, limits.tiny, 1, -1, 0.5, -0.5, 1e-3, 3.7, -3.7, 6, -6)
+    x = torch.tensor(values, dtype=dtype).repeat(4)  # as many as fill vectors: eager's remainders differ from them
+    programs = [getattr(torch, name, None) or getattr(F, name) for name in OF_ELEMENTS]
+    for start in range(0, len(programs), 16):
+        part = programs[start : start + 16]
+        results = explorer.compile(lambda x, part=part: [each(x) for each in part])(x)
+        for each, result in zip(part, results, strict=True):
+            assert kind(each(x), zeros=True) == kind(result, zeros=True), each
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(name: str) -> None:
+    x = torch.tensor([INF, -INF, NAN, -0.0, 0.0, 1.0, -2.0, 100.0, -100.0, -700.0, 3.0, -3.0, 11.0, 0.5, 2.0, -1.0])
+    agree(LOSSES[name], explorer.compile(LOSSES[name]), x.repeat(4))
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_rows(name: str) -> None:
+    x = torch.linspace(-2, 3, 48).sin().view(6, 8)
+    for row, column, value in ((0, 0, INF), (1, 2, -INF), (2, 3, NAN), (3, 5, 0.0)):
+        x[row, column] = value
+    agree(OF_ROWS[name], explorer.compile(OF_ROWS[name]), x)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_images_resampled_to_the_size_that_they_have(dims: int) -> None:
+    linear = {1: "linear", 2: "bilinear", 3: "trilinear"}[dims]
+    x = torch.arange(2 * 3 * 4**dims, dtype=torch.float32).sin().view(2, 3, *[4] * dims)
+    for mode in ("nearest", "nearest-exact", linear):
+        for scale in (1.1, 2.05, (1.5,) * (dims - 1) + (1.1,)):
+            program = lambda x, mode=mode, scale=scale: F.interpolate(x, scale_factor=scale, mode=mode)  # noqa: E731
+            agree(program, explorer.compile(program), x)
+
+
+def test_a_number_that_is_complex_and_infinite() -> None:
+    """The gradient of 0 ** z is multiplied by log(0)."""
+    program = lambda z: 0.0**z  # noqa: E731
+    z = torch.tensor([1 + 2j, 0.3 - 1j])
+    for expected, got in zip(outcome(program, z), outcome(explorer.compile(program), z), strict=True):
+        torch.testing.assert_close(got, expected, equal_nan=True)
