@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.guards import Equals
@@ -29,6 +29,7 @@ from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Computed, Item
 from explorer.ir.graph import version
 
+About = TypeVar("About")
 NONE = Constant(None)
 _BLOCK = (warnings.catch_warnings.__enter__, warnings.catch_warnings.__exit__)
 _HANDLERS: tuple[Callable[..., Any], ...] = (warn, warn_caller, log, *_BLOCK)
@@ -114,7 +115,7 @@ def _record() -> object:
     return getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
 
 
-def _holds(t: Tracer, question: Callable[[Any], bool], about: object) -> bool:
+def _holds(t: Tracer, question: Callable[[About], bool], about: About) -> bool:
     """The answer, which is guarded: it decides whether the program sees what a message did."""
     found = question(about)
     t.guards.on(Computed(question, (t.objects.known(about),)), Equals(found), "who takes messages decides when")
