@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import locale
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -266,8 +267,30 @@ def test_builtins_that_read_or_change_more_than_can_be_copied_are_refused(name: 
     exec("def by_alias(x): return alias(x)\ndef around(other): return lambda x: other(x)", space)
     space["in_closure"] = space["around"](space["alias"])
     for each in ("body", "inside", "by_alias", "in_closure"):
-        with pytest.raises(NotIsolated, match="it uses .*, which may read or change state"):
+        verb = "reaches" if each == "in_closure" else "uses"
+        with pytest.raises(NotIsolated, match=f"it {verb} .*, which may read or change state"):
             reached(space[each], {})
+
+
+WHERE_HELD = {
+    "a call": ("torch.save(x, 'never')", "it uses torch.save,"),
+    "a load": ("saves = torch.save", "it uses torch.save,"),
+    "a method of that name": ("t = torch; space.save(x)", "it reaches torch.save,"),
+    "a module of that name": ("t = torch; space.hub", "it reaches torch.hub,"),
+    "a default": ("(lambda x, *, saves=open: None)", "it uses open,"),
+    "an attribute of a function": ("marked(x)", "it reaches marked.opens,"),
+    "a variable of a function around": ("inner(x)", "it reaches saves of inner,"),
+}
+
+
+@pytest.mark.parametrize("where", WHERE_HELD)
+def test_what_code_only_holds_is_not_said_to_be_used(where: str) -> None:
+    body, why = WHERE_HELD[where]
+    lines = "def around(saves):\n    def closure(x): saves\n    return closure\ninner = around(open)"
+    space: dict[str, Any] = {"torch": torch, "space": types.SimpleNamespace()}
+    exec(f"{lines}\ndef marked(x): return x\nmarked.opens = open\ndef f(x): {body}", space)
+    with pytest.raises(NotIsolated, match=re.escape(why)):
+        reached(space["f"], {})
 
 
 def test_what_is_taken_to_hold_nothing_that_changes_is_changed_by_none_of_its_methods(tmp_path: Path) -> None:

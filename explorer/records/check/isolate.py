@@ -352,7 +352,7 @@ class CodeReader:
         while True:
             for value, path in self.objects.code[position:]:
                 position += 1
-                self._callable(value, path, "")
+                self._callable(value, path, "", held=True)
             if not self._methods() and position == len(self.objects.code):
                 break
         for module, path in self._modules.items():
@@ -383,7 +383,7 @@ class CodeReader:
             return True
         return name in self.mentioned or not self.mentioned.isdisjoint(BY_ANY_NAME)
 
-    def _callable(self, value: object, path: str, module: str) -> None:
+    def _callable(self, value: object, path: str, module: str, *, held: bool) -> None:
         """Something that may be called. `module` is the library module that it was read from, if it was."""
         if isinstance(value, types.FunctionType):
             original = compiled_from(value)
@@ -407,16 +407,16 @@ class CodeReader:
                     self.objects.add_class(kind, path)
             if issubclass(value, (torch.nn.Module, BaseException)):
                 return
-        self._use(value, path, module)
+        self._use(value, path, module, held=held)
 
-    def _use(self, value: object, path: str, module: str = "") -> None:
-        """Something of a library is used, or a builtin."""
+    def _use(self, value: object, path: str, module: str = "", *, held: bool = False) -> None:
+        """Code loads something of a library, or a builtin; or it is only `held` where code may find it."""
+        it = f"it {'reaches' if held else 'uses'} {path}"
         if id(value) in libraries.EFFECT_OF:
-            said = f"it uses {path}, which may read or change state that cannot be copied"
-            self.objects.doubts.append((NotIsolated, said))
+            self.objects.doubts.append((NotIsolated, f"{it}, which may read or change state that cannot be copied"))
         elif module and not _is_repeatable(value, module):
             kind = TracedInto if _home(value, module).partition(".")[0] == "asyncio" else NotIsolated
-            self.objects.doubts.append((kind, f"it uses {path}, which may change state that cannot be copied"))
+            self.objects.doubts.append((kind, f"{it}, which may change state that cannot be copied"))
 
     def _library(self, code: types.CodeType, namespace: dict[str, object]) -> None:
         """What a function of a library changes of its module by itself. What it calls may fill caches."""
@@ -453,7 +453,7 @@ class CodeReader:
 
     def _data(self, holder: object, name: str, value: object, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
-        self._use(value, path)
+        self._use(value, path, held=True)
         if by_reference(value) or of_the_process(value):
             return
         if not isinstance(value, (*CODE, types.ModuleType)):
@@ -485,15 +485,16 @@ class CodeReader:
             elif op == "LOAD_DEREF" and isinstance(cells.get(name), types.ModuleType):
                 self._reached(cells, name, cells[name], name, instructions[number + 1 :], names)
 
-    def _module(self, module: object, name: str, path: str, names: set[str]) -> None:
+    def _module(self, module: object, name: str, path: str, names: set[str], *, held: bool = False) -> None:
         """A module that code uses as a value: it may use of it whatever it names."""
         if is_users_module(name):
             return self.objects.add(module, path)
-        self._use(None, path, name)
+        self._use(None, path, name, held=held)
         if name not in self._modules and module is not None:
             self._modules[name] = path
         for each in names & vars(module).keys() if module is not None else ():
-            self._reached(vars(module), each, vars(module)[each], f"{path}.{each}", (), names - {each}, name)
+            value = vars(module)[each]
+            self._reached(vars(module), each, value, f"{path}.{each}", (), names - {each}, name, held=True)
 
     def _global(
         self, name: str, namespace: dict[str, object], following: Sequence[dis.Instruction], names: set[str]
@@ -506,10 +507,11 @@ class CodeReader:
 
     def _reached(
         self, holder: object, name: str, value: object, path: str, following: Sequence[dis.Instruction],
-        names: set[str], module: str = "",
+        names: set[str], module: str = "", *, held: bool = False,
     ) -> None:  # fmt: skip
         """What a namespace holds, or what the attributes read next lead to, through modules. `module` is the library
-        module that it was read from, if it was; `names` are those that the code mentions."""
+        module that it was read from, if it was; `names` are those that the code mentions; `held`: it does not load it
+        from there, as far as is known."""
         for instruction in following:
             if not isinstance(value, types.ModuleType) or not instruction.opname.endswith(("_ATTR", "_METHOD")):
                 break
@@ -521,15 +523,13 @@ class CodeReader:
         if isinstance(value, type):
             self.objects.holds_classes = True
         if isinstance(value, types.ModuleType):
-            self._module(value, value.__name__, path, names)
+            self._module(value, value.__name__, path, names, held=held)
         elif isinstance(value, CODE) or isinstance(value, BUILTIN) and _is_free(value):
-            self._callable(value, path, module or _library(value))
-        elif module and not by_reference(value) and callable(value):  # a function, however it is written in C
-            self._use(value, path, module)
+            self._callable(value, path, module or _library(value), held=held)
         else:
-            if module and not by_reference(value):
-                self._use(value, path, module)
-            self._data(holder, name, value, path)
+            self._use(value, path, "" if by_reference(value) else module, held=held)
+            if not module or by_reference(value) or not callable(value):
+                self._data(holder, name, value, path)
 
 
 def _contents(function: types.FunctionType) -> dict[str, object]:
