@@ -1,6 +1,7 @@
 """Hooks of tensors that compiled code registers: one graph, and gradients as in eager."""
 
 import contextlib
+import copy
 import itertools
 
 import pytest
@@ -258,3 +259,68 @@ def test_hooks_of_views(view, returned):
         sum(each.sum() for each in call(x)).backward()
         found.append(x.grad)
     torch.testing.assert_close(*found)
+
+
+def outcome(call, make):
+    x = make()
+    y, said = call(x)
+    return y.tolist(), said, None if not x.is_leaf or x.grad is None else x.grad.tolist(), x.requires_grad
+
+
+LEAVES_AND_OTHERS = (
+    lambda: torch.ones(2, 3, requires_grad=True),
+    lambda: torch.ones(2, 3, requires_grad=True) * 1,
+    lambda: torch.ones(6, requires_grad=True).view(2, 3),
+    lambda: torch.ones(2, 3),
+    lambda: torch.ones(2, 3, dtype=torch.int64),
+    lambda: torch.ones(3, 3),
+)
+REFUSED = {
+    "a hook": lambda x: x.register_hook(tripled) and None,
+    "a hook of an accumulated gradient": lambda x: x.register_post_accumulate_grad_hook(double) and None,
+    "a gradient of other sizes": lambda x: setattr(x, "grad", torch.ones(2, 3)),
+    "a gradient of unknown sizes": lambda x: setattr(x, "grad", torch.ones(6)[torch.nonzero(torch.ones(6))].view(-1)),
+    "a gradient of another type": lambda x: setattr(x, "grad", x.double()),
+    "itself as gradient": lambda x: setattr(x, "grad", x),
+    "no tensor as gradient": lambda x: setattr(x, "grad", "x"),
+}
+
+
+@pytest.mark.parametrize("act", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_what_torch_refuses_is_raised_in_the_programs_own_try(act, first):
+    def program(x):
+        try:
+            act(x)
+            said = "done"
+        except (RuntimeError, TypeError) as error:
+            said = str(error)
+        return x * 2, said
+
+    compiled = explorer.compile(program)
+    for make in (*LEAVES_AND_OTHERS[first:], *LEAVES_AND_OTHERS[:first]):
+        assert outcome(compiled, make) == outcome(program, make)
+
+
+ASKED = {
+    "clears its gradient": lambda v: setattr(v, "grad", None),
+    "reads its gradient": lambda v: v.grad is None,
+    "copies it": lambda v: v.requires_grad or copy.deepcopy(v).sum().item(),
+    "asks for its leaf": lambda v: v.is_leaf,
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_view_that_autograd_cannot_make_again_is_asked_as_in_eager(ask):
+    def program(x):
+        with torch.enable_grad():
+            view = x.narrow(0, 1, 1)
+        with torch.no_grad():
+            x += x
+        return x**2, ask(view)
+
+    compiled = explorer.compile(program, dynamic=True)
+    for make in (lambda: torch.ones(4).reshape(2, 2)[:, 0].requires_grad_(), *LEAVES_AND_OTHERS[:4]):
+        assert outcome(compiled, make) == outcome(program, make)  # the first is a leaf, its base has no gradient

@@ -346,6 +346,8 @@ def register_hook(t: Tracer, tensor: Value, name: str, hook: Value) -> Value:
     assert isinstance(tensor, TensorValue)
     if not tensor.fake.requires_grad:
         t.raise_(RuntimeError, "cannot register a hook on a tensor that doesn't require gradient")
+    if name != "register_hook" and not tensor.get_attr(t, "is_leaf").truth(t):
+        t.raise_(RuntimeError, "post accumulate grad hooks cannot be registered on non-leaf tensors")
     if tensor.source is not None:
         if not t.tape.is_as_given(tensor.fake):
             unsupported(reasons.AUTOGRAD_CALL, f"{tensor.describe()}.{name}() after it was written")

@@ -219,7 +219,7 @@ def _copied_tensor(t: Tracer, value: TensorValue, memories: set[int]) -> Value:
     """A parameter is cloned. Of another tensor eager copies the memory, once for all that are in it, and its
     attributes: a clone is that where there is no more in the memory than the tensor, and where it has none.
     `memories` are those that were copied."""
-    if value.fake.requires_grad and not value.fake.is_leaf:
+    if not value.attribute("is_leaf"):
         t.raise_(
             RuntimeError,
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "

@@ -253,7 +253,7 @@ class TensorValue(Value):
         held = TENSOR_PROPERTIES.get(name)
         if held == "graph":
             return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
-        if held is not None and not callable(found := self._attribute(name)):
+        if held is not None and not callable(found := self.attribute(name)):
             return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
         if self.given is not None and name in vars(self.given):
             assert self.source is not None
@@ -288,7 +288,7 @@ class TensorValue(Value):
 
     def _grad_fn(self, t: Tracer) -> Value | None:
         is_made = self.given is None or isinstance(self.given, torch.nn.Parameter)
-        if self._attribute("is_leaf") and is_made or not self.fake.requires_grad:
+        if self.attribute("is_leaf") and is_made or not self.fake.requires_grad:
             return Constant(None)
         if self.given is not None and self.source is not None and self.fake.grad_fn is None:
             return t.wrap(Attr(self.source, "grad_fn"), None)
@@ -303,7 +303,7 @@ class TensorValue(Value):
         is_given = self.given is not None and self.source is not None
         return t.wrap(Attr(self.source, "_base"), self.given._base) if is_given else None  # type: ignore[arg-type, union-attr]
 
-    def _attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> Any:
         """An attribute, which autograd does not tell of a view that a write of its base has made invalid."""
         try:
             return getattr(self.fake, name, None)
@@ -341,23 +341,26 @@ class TensorValue(Value):
         if "grad" in self.overlay:
             return self.overlay["grad"]
         if self.given is None:
-            if self.fake.requires_grad and self.fake.is_leaf:
+            if self.attribute("is_leaf") and self.fake.requires_grad:
                 unsupported(reasons.ATTRIBUTE, "tensor.grad of a tensor made here")
             return Constant(None)
         assert self.source is not None
         return t.wrap(Attr(self.source, "grad"), self.given.grad)
 
-    def _takes_grad(self, value: Value) -> bool:
-        """Whether it is a gradient that torch takes for this tensor, made while tracing."""
+    def _takes_grad(self, t: Tracer, value: Value) -> bool:
+        """Whether torch takes it as the gradient of this tensor, wherever the graph ends, so that the program's own try
+        has what is raised; made while tracing, they are plain."""
         if value.is_none():
-            return "grad" in self.overlay
-        facts = [(v.fake.shape, v.fake.dtype, v.fake.device) for v in (self, value) if isinstance(v, TensorValue)]
-        return len(facts) == 2 and facts[0] == facts[1] and value.python_type() in PLAIN and self.cls in PLAIN
+            return self.given is not None or "grad" in self.overlay
+        if not isinstance(value, TensorValue) or value is self or not _alike(self.fake, value.fake):
+            return False
+        sizes = map(t.from_python, (self.fake.shape, value.fake.shape))
+        return t.compare("==", *sizes).truth(t) and (self.given is not None or {self.cls, value.cls} <= {*PLAIN})
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if t.torch_state.modes and hasattr(torch.Tensor, name):
             unsupported(reasons.ATTRIBUTE, f"setting tensor.{name} under a TorchFunctionMode")
-        if name == "grad" and value is not None and (self.given is not None or self._takes_grad(value)):
+        if name == "grad" and value is not None and self._takes_grad(t, value):
             t.effects.set_attr(self, name, value)
             return
         if name == "grad" and value is not None and value.is_none() and self._grad(t).is_none():
