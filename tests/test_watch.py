@@ -301,6 +301,23 @@ def test_a_type_that_changed_is_a_guard_of_its_own() -> None:
     }
 
 
+def test_a_recompile_names_the_compile_of_its_own_function() -> None:
+    first, second = explorer.compile(lambda x: x.sin()), explorer.compile(lambda y: y.cos())
+    with explorer.watch() as log:
+        for size in (4, 5):
+            first(torch.ones(size))
+            second(torch.ones(size))
+    with explorer.watch() as later:
+        third = explorer.compile(lambda z: z.exp())
+        third(torch.ones(4))
+        second(torch.ones(4, 4))
+    recompiled = [(each.id, each.recompiles[0]) for each in log.record.data.compiles if each.recompiles]
+    assert [(id, why.of, why.expression[:6]) for id, why in recompiled] == [
+        ("f0.1", "f0", "L['x']"), ("f0.1#2", "f0#2", "L['y']"),
+    ]  # fmt: skip
+    assert {why.of for each in later.record.data.compiles for why in each.recompiles} == {""}  # not in that record
+
+
 def test_what_another_thread_compiles_meanwhile_is_no_graph_of_the_frame() -> None:
     ours, theirs = explorer.compile(lambda x: x.sin()), torch.compile(lambda x: x.cos(), backend="eager")
     with explorer.watch() as log:

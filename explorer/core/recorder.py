@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol
+from weakref import WeakSet
 
 P = ParamSpec("P")
 
@@ -115,6 +116,8 @@ class Recorder:
         self.told = 0.0
         self.calls = calls
         self._rooms: dict[tuple[int, str], EventRoom] = {}
+        self.made = WeakSet[object]()
+        """The guard managers of the compiles that it recorded."""
 
     @contextmanager
     def compile(self, id: str, title: str) -> Iterator[CompileRun]:
@@ -232,14 +235,14 @@ GRAPH = "graph"
 
 
 @contextmanager
-def compile_scope(id: str, title: str) -> Iterator[None]:
-    """What is recorded inside belongs to the compile `id`; nothing happens when nobody records."""
+def compile_scope(id: str, title: str) -> Iterator[str]:
+    """What is recorded inside belongs to a compile whose id is yielded: `id`, where no other of this record has it."""
     current = recorder()
     if current is None:
-        yield
+        yield id
         return
-    with current.compile(id, title):
-        yield
+    with current.compile(id, title) as run:
+        yield run.id
 
 
 def room(kind: str, cap: int) -> EventRoom | None:

@@ -271,7 +271,8 @@ class Engine:
         if seen.history.compiles >= self.config.recompile_limit:
             return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{seen.history.compiles} times"), seen)
         try:
-            with compile_scope(given.id, title), collector_paused():
+            with compile_scope(given.id, title) as id, collector_paused():
+                given = replace(given, id=id)
                 self._note_recompile(given, seen.made)
                 with hook.modes_put_aside(), in_force(self.config.rules):
                     guarded = self.compile_frame(given, self.config)
@@ -326,6 +327,8 @@ class Engine:
         seen.history = replace(history, compiles=history.compiles + 1)
         seen.family.continuations, seen.family.base = history.continuations, history.base
         seen.made.append(guarded)
+        if (current := recorder()) is not None:
+            current.made.add(guarded.manager)
         self._managers.append(weakref.ref(guarded.manager))
         return hook.run_instead(guarded.code, guarded.manager, seen.number, seen.history.compiles)
 
@@ -338,16 +341,18 @@ class Engine:
 
     def _note_recompile(self, given: InputFrame, before: list[GuardedCode]) -> None:
         """Say of each earlier compile which of its guards refuse this call, that at which its check stops first."""
-        if recorder() is None:
+        current = recorder()
+        if current is None:
             return
         for made in before:
             assert made.manager is not None
+            name = made.name if made.manager in current.made else ""
             said = made.manager.failure(dict(given.locals))
             failed = failures(made.guards, given, said)
             for guard, how in failed:
-                note(GuardFailed, made.name, guard.id, guard.text, how)
+                note(GuardFailed, name, guard.id, guard.text, how)
             if not failed and said:
-                note(GuardFailed, made.name, "", said, "only the C++ check sees what differs")
+                note(GuardFailed, name, "", said, "only the C++ check sees what differs")
 
     def wanted(self, code: types.CodeType) -> bool:
         """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""
