@@ -94,6 +94,14 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
     torch.default_generator.manual_seed(0)
 
 
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
 @pytest.fixture(autouse=True)
 def seed() -> int:
     """For the devices that are here: for each kind that is not, torch.manual_seed keeps the text of its stack."""

@@ -185,7 +185,9 @@ def test_what_indexes_is_no_float(name):
         agrees(BY_FLOATS[name], given(dtype))
 
 
-@pytest.mark.parametrize("loss", [F.mse_loss, F.soft_margin_loss, F.smooth_l1_loss, F.huber_loss], ids=str)
+@pytest.mark.parametrize(
+    "loss", [F.mse_loss, F.soft_margin_loss, F.smooth_l1_loss, F.huber_loss], ids=lambda loss: loss.__name__
+)
 def test_of_a_derivative(loss):
     """Its kernels refuse what a decomposition in their place takes."""
 

@@ -22,6 +22,8 @@ from explorer.show.record import Record
 from explorer.show.view.diagnosis import frames_of_graphs, settled
 from watched import HOLDER, Holder, X, argument, attribute, branch, break_inside, kind, of_wrong_shape
 
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
 RATE = 1.0
 
 

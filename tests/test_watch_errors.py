@@ -2,7 +2,7 @@
 
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,19 +10,12 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
-from torch._dynamo.utils import counters
 
 import explorer
 from explorer.records.stock import observation
 from watched import HOLDER, X, attribute, break_inside, of_wrong_shape
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    counters.clear()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 def test_the_error_of_the_program_goes_on_and_is_noted() -> None:
@@ -162,7 +155,7 @@ def test_an_error_is_reported_whole_with_the_users_line(name: str, how: str) -> 
     assert "runs eagerly" not in repr(record)
     if has_line:
         first = function.__code__.co_firstlineno
-        assert told.span is not None and told.span.file == __file__
+        assert told.span is not None and told.span.file == function.__code__.co_filename
         assert first <= told.span.line <= first + 4
 
 

@@ -19,6 +19,8 @@ from explorer.show.record import Record
 from explorer.show.view.diagnosis import eager
 from watched import X, argument
 
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
 
 @torch.compiler.disable
 def slow_in_eager(x: torch.Tensor) -> torch.Tensor:

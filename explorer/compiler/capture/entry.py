@@ -272,10 +272,9 @@ class Engine:
             return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{seen.history.compiles} times"), seen)
         try:
             with compile_scope(given.id, title) as id, collector_paused():
-                given = replace(given, id=id)
                 self._note_recompile(given, seen.made)
                 with hook.modes_put_aside(), in_force(self.config.rules):
-                    guarded = self.compile_frame(given, self.config)
+                    guarded = _recorded(self.compile_frame(given, self.config), id)
         except (FullGraphError, BackendFailed):
             raise
         except Exception as bug:
@@ -371,6 +370,15 @@ class Engine:
 
 WATCHING = ("pydevd", "coverage")
 """Modules of debuggers and coverage tools, whose code runs on each line of a program."""
+
+
+def _recorded(made: GuardedCode, name: str) -> GuardedCode:
+    """With the id that the record gave the compile, by which later compiles name it and the continuations it made."""
+    if name == made.name:
+        return made
+    known = made.history.continuations
+    renamed = {key: replace(each, compile=name) if each.compile == made.name else each for key, each in known.items()}
+    return replace(made, name=name, history=replace(made.history, continuations=renamed))
 
 
 def watching() -> tuple[str, ...]:
