@@ -516,6 +516,10 @@ def test_the_cache_command(good: tuple[Path, Path], tmp_path: Path) -> None:
     assert json.loads(explorer_says("cache", "verify", *there))["damaged"] == [harmed.name]
     assert "all are intact" in explorer_says("cache", "verify", *there[:2])
     assert "0 programs" in explorer_says("cache", "clear", *there[:2])
+    missing = tmp_path / "missing"
+    assert (
+        "does not exist" in explorer_says("cache", "verify", "--folder", str(missing), code=2) and not missing.exists()
+    )
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     (folder / "notes.txt").chmod(0o600)
     folder.chmod(0o777)

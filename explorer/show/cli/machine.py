@@ -46,7 +46,9 @@ def doctor_command(machine_readable: bool) -> None:
 
 @click.command("cache", short_help="Show, verify or clear the cache of built kernels.")
 @click.argument("action", type=click.Choice(["show", "verify", "clear"]), default="show")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="The folder, if not the default.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The folder, if not the default."
+)
 @click.option("--json", "machine_readable", is_flag=True, help="Print as JSON.")
 def cache_command(action: str, folder: Path | None, machine_readable: bool) -> None:
     """Show where built kernels are cached and how much space they take; `verify` them all, which removes damaged ones;
