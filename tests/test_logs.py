@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -376,6 +377,25 @@ def test_costs_are_summed_over_compiles(tmp_path):
     text = repr(Record(found))
     assert "compiling: 10 s in 4 compiles" in text
     assert "what to change first: the guard of frame 0/0 that caused 1 recompile (3 s): n equals 3" in text
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "outside"), ((1, 9, 0.0), (1, 14, 4.0), (12, 13, 1.0), (12, 24, 9.0), (21, 25, 2.0))
+)
+def test_what_threads_do_for_compiles_is_not_counted_twice(started, ended, outside, tmp_path):
+    """Torch does not tell of which compile a span in another thread is: compiles here take 0 to 10 and 20 to 23 s."""
+
+    def span(name: str, start: float, end: float, **of: int) -> Iterator[tuple[float, str]]:
+        for at, ph in ((start, "B"), (end, "E")):
+            said = json.dumps({"name": name, "ts": 1e15 + at * 1e6, "ph": ph, "args": {}})
+            yield at, line({"chromium_event": {}, **of}, said, f"1121 18:29:{at:09.6f}")
+
+    about = {"frame_id": 0, "attempt": 0}
+    told = [*span("dynamo", 0, 10, frame_compile_id=0, **about), *span("dynamo", 20, 23, frame_compile_id=1, **about)]
+    told += span("compile_file", started, ended)
+    found = imported(tmp_path, *(text for _, text in sorted(told, key=lambda each: each[0])))
+    seconds = {each.id: each.seconds for each in found.compiles}
+    assert seconds == pytest.approx({"s0": 10.0, "s0.1": 3.0, "process": outside})
 
 
 SOUND = ("carriage returns at the ends", "carriage returns within", "an empty line", "over the year's end")

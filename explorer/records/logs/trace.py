@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,10 @@ LIMIT = "recompile limit exceeded"
 SUPPRESSED = '"suppress_errors": true'
 
 
+Span = tuple[float, float]
+"""From when to when, in seconds."""
+
+
 @dataclass(kw_only=True)
 class LoggedCompile(CollectedCompile):
     """What was read of one compile so far. `torch_id` is what torch calls it ("3/1")."""
@@ -106,18 +110,28 @@ class LoggedCompile(CollectedCompile):
         else:
             self.events.append(data.EventData(kind, dict(fields)))
 
-    def compile(self) -> data.CompileData:
-        """The compile; the time between the compiles of its forward and of its backward is not part of it."""
+    @property
+    def spans(self) -> list[Span]:
+        return [(each.started, each.started + each.seconds) for each in self.stages if each.seconds > 0]
+
+    def compile(self, others: Sequence[Span] = ()) -> data.CompileData:
+        """The compile; the time between the compiles of its forward and of its backward is not part of it, and neither
+        is that of `others`: what a thread of the process did for them has no name of a compile."""
         self.stages.sort(key=lambda stage: stage.started)
-        spans = sorted((s.started, s.started + s.seconds) for s in self.stages if s.seconds > 0)
-        seconds, until = 0.0, float("-inf")
-        for start, end in spans:
-            seconds += max(0.0, end - max(start, until))
-            until = max(until, end)
-        if not spans and self.id != PROCESS:
+        seconds = covered([*self.spans, *others]) - covered(others)
+        if not self.spans and self.id != PROCESS:
             seconds = max(0.0, self.ended - self.started)
         self.raises = bool(self.error) and not self.breaks and not self.goes_on
         return self.whole(self.started, seconds, halves=tuple(self.halves), left_out=dict(self.left_out))
+
+
+def covered(spans: Sequence[Span]) -> float:
+    """Seconds in any of them."""
+    seconds, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        seconds += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return seconds
 
 
 BEGINNINGS = {"dynamo": 1, "compiled_autograd": 1, "dynamo_start": 2}
@@ -488,7 +502,8 @@ class Reader:
     def record(self, title: str, created: str) -> data.RecordData:
         for seen in self._compiles.values():
             seen.halves = [_linked(each, seen) for each in seen.halves]
-        compiles = [seen.compile() for seen in self._compiles.values()]
+        others = [span for id, seen in self._compiles.items() if id != PROCESS for span in seen.spans]
+        compiles = [seen.compile(others if id == PROCESS else ()) for id, seen in self._compiles.items()]
         if self._damage:
             events = tuple(data.EventData("LogDamaged", {"line": str(d.line), "what": d.what}) for d in self._damage)
             left = {"LogDamaged": self._damaged - len(events)} if self._damaged > len(events) else {}

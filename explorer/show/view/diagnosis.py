@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
-from explorer.core.recorder import GRAPH
+from explorer.core.recorder import GRAPH, PROCESS
 from explorer.core.text import count, duration
 from explorer.ir import record as data
 from explorer.records.data import dynamo
@@ -136,8 +136,8 @@ def no_graph_ran(each: data.CallsData, compiles: Iterable[data.CompileData]) -> 
 def costs(record: data.RecordData) -> Iterator[str]:
     """Of each engine, where the time of its compiles went, and what to change first: the guard whose recompiles took
     longest."""
-    parts = frames_of_graphs(record.compiles)
-    compiles = [each for each in record.compiles if each.stages and each.id not in parts]
+    none = {*frames_of_graphs(record.compiles), PROCESS}
+    compiles = [each for each in record.compiles if each.stages and each.id not in none]
     engines = dict.fromkeys(each.engine for each in compiles)
     for engine in engines:
         own = [each for each in compiles if each.engine == engine]
