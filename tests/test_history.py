@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
@@ -382,3 +384,40 @@ def test_a_history_of_compiles_that_are_not_in_the_record_is_shown() -> None:
     row = ServedData("f", 1, 1, ("gone",), ("gone",))
     record = msgspec.structs.replace(empty(), history=(row,))
     assert any("the first call" in line for line in lines(record, {}))
+
+
+def defined(file: str, line: int, body: str) -> Callable[..., torch.Tensor]:
+    space: dict[str, Any] = {}
+    exec(compile("\n" * (line - 1) + f"def f(x): return {body}", file, "exec"), space)
+    return space["f"]
+
+
+HELD = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+NAMED: dict[str, tuple[tuple[Callable[..., Any], ...], tuple[str, ...], tuple[str, ...]]] = {
+    "files": ((defined("/a/one.py", 4, "x + 1"), defined("/a/two.py", 4, "x * 2")), ("f (one.py:4)", "f (two.py:4)"),
+              ("f (one.py:4)", "f (two.py:4)")),
+    "lines": ((defined("/a/one.py", 4, "x + 1"), defined("/a/one.py", 7, "x * 2")), ("f (one.py:4)", "f (one.py:7)"),
+              ("f (one.py:4)", "f (one.py:7)")),
+    "folders": ((defined("/a/one.py", 4, "x + 1"), defined("/b/one.py", 4, "x * 2")),
+                ("f (/a/one.py:4)", "f (/b/one.py:4)"), ("f (/a/one.py:4)", "f (/b/one.py:4)")),
+    "one place": ((HELD[0], HELD[1]), ("Linear (1)", "Linear (2)"), ("Linear.forward",)),
+    "other names": ((scaled, defined("/a/one.py", 4, "x + 1")), ("f", "scaled"), ("f", "scaled")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("differ", NAMED)
+def test_functions_of_one_name_are_told_apart(differ: str) -> None:
+    functions, calls, frames = NAMED[differ]
+    compiled = [explorer.compile(each, backend="aot_eager") for each in functions]
+    with explorer.watch(live=False) as log:
+        for size in (2, 4):
+            for function, each in zip(functions, compiled, strict=True):
+                each(torch.ones(size, 3), *([2.0] if function is scaled else []))
+    record = log.record
+    assert tuple(sorted(each.function for each in record.data.calls)) == calls
+    assert tuple(sorted({each.name for each in record.data.compiles})) == frames
+    assert {each.function for each in record.data.history} == set(calls)
+    printed = str(record)
+    assert all(f"calls of {each}, each with the compile that it used" in printed for each in calls)
+    costs = next(line for line in printed.splitlines() if "most of it in" in line)
+    assert all(re.search(rf"\b{re.escape(each)} [0-9.]+ ", costs) for each in frames)

@@ -7,6 +7,8 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
+from pathlib import PurePath
+from types import MappingProxyType
 
 import msgspec
 
@@ -15,7 +17,7 @@ from explorer.ir import record as data
 from explorer.records.data.dynamo import HARMLESS
 from explorer.records.data.provenance import file_names
 from explorer.show.view.answers import answers
-from explorer.show.view.diagnosis import break_places, frames_of_graphs, no_graph_ran, settled
+from explorer.show.view.diagnosis import Names, break_places, frames_of_graphs, no_graph_ran, settled
 from explorer.show.view.history import history
 
 FIRST = ("wrong", "attention")
@@ -58,13 +60,13 @@ _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 
 def with_glance(record: data.RecordData, *, whole: bool = True) -> data.RecordData:
     """The record with its answer, and with names for its compiles and for the calls of its functions."""
-    compiles = named(record.compiles)
+    compiles = named(record.compiles, file_names(record))
     names = {compile.id: compile.name for compile in compiles}
     recompiles = tuple(
         msgspec.structs.replace(each, frame=names.get(next(iter(each.compiles), each.of), each.frame))
         for each in record.recompiles
     )
-    calls = tuple(msgspec.structs.replace(each, function=_own(each.function)) for each in record.calls)
+    calls = _named_calls(record.calls, compiles)
     errors = tuple(msgspec.structs.replace(each, title=names.get(each.compile, each.title)) for each in record.errors)
     whole_frames = {(compile.id, compile.title): compile.name for compile in compiles}
     eager = tuple(
@@ -230,7 +232,9 @@ def _speed(ours: data.SamplesData | None, timing: data.TimingData | None) -> tup
 def _watched(calls: list[data.CallsData], compiles: Sequence[data.CompileData]) -> tuple[str, str]:
     most = max(calls, key=lambda each: each.seconds)
     samples = settled(most)
-    each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples.values()))}"
+    short = [_name(each.function) for each in calls]
+    function = most.function if short.count(_name(most.function)) > 1 else _name(most.function)
+    each = f"a call of {function} takes {duration(statistics.median(samples.values()))}"
     always = set(range(1, len(most.samples) + 1)) <= set(most.compiled)
     idle = no_graph_ran(most, compiles)
     did = ["compiled nothing"] * (len(samples) < len(most.samples)) + ["ran no compiled graph"] * idle
@@ -350,8 +354,7 @@ def _recompiles(served: list[data.ServedData], compiles: list[data.CompileData])
     rest = [f"{_times(left)}{also} it was left to Python"] * bool(left)
     rest += [f"{_times(raised)}{also} an error was raised"] * bool(raised)
     times = " ".join(filter(None, (_times(kept) if kept else "", f"({'; '.join(rest)})" if rest else "")))
-    functions = list(dict.fromkeys(_name(compile.name) for compile in again))
-    one = functions[0] if len(functions) == 1 else ""
+    one = _name(again[0].name) if len({compile.name for compile in again}) == 1 else ""
     who = f"{one} was recompiled" if kept else f"guards of {one} failed"
     if not one:
         who = "recompiled" if kept else "guards failed"
@@ -392,10 +395,10 @@ def goes_on_in(broke: data.BreakData, compile: data.CompileData) -> bool:
     return not {compile.title, _name(compile.title)}.isdisjoint(broke.continuation.split(", "))
 
 
-def named(compiles: Sequence[data.CompileData]) -> tuple[data.CompileData, ...]:
-    """What compiles are called where their title does not say it: a function inside another by its own name, a
-    continuation by its function, and the line after whose break it goes on, a graph by the frame that stock captured it
-    from."""
+def named(compiles: Sequence[data.CompileData], files: Names = MappingProxyType({})) -> tuple[data.CompileData, ...]:
+    """What compiles are called where their title does not say it: a function inside another by its own name, and by its
+    place beside another of that name; a continuation by its function, and the line after whose break it goes on, a
+    graph by the frame that stock captured it from."""
     known = {}
     for compile in compiles:
         own = _own(compile.title)
@@ -412,6 +415,7 @@ def named(compiles: Sequence[data.CompileData]) -> tuple[data.CompileData, ...]:
             after = f"line {at[1]}" if not at.string.startswith("<call of ") else "its call"
             known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after {after}")
     known |= _numbered(known.values())
+    known |= _placed(known.values(), files)
     for id, frame in frames_of_graphs(compiles).items():
         known[id] = msgspec.structs.replace(known[id], called=f"graph of {known[frame.id].name}")
     return tuple(known.values())
@@ -434,6 +438,39 @@ def _numbered(compiles: Iterable[data.CompileData]) -> dict[str, data.CompileDat
             if len(frames) > 1:
                 found.update((each.id, msgspec.structs.replace(each, called=said)) for each in same)
     return found
+
+
+def _placed(compiles: Iterable[data.CompileData], files: Names) -> dict[str, data.CompileData]:
+    """Functions of one name, which are told apart by where they are defined."""
+    alike: dict[tuple[str, str], dict[tuple[str, int], list[data.CompileData]]] = {}
+    for each in compiles:
+        if each.codes and not each.continues:
+            places = alike.setdefault((each.engine, each.name), {})
+            places.setdefault((each.codes[0].file, each.codes[0].line), []).append(each)
+    found: dict[str, data.CompileData] = {}
+    for (_, name), places in alike.items():
+        short = [f"{files.get(file) or PurePath(file).name}:{line}" for file, line in places]
+        for ((file, line), same), at in zip(places.items(), short, strict=True):
+            said = f"{name} ({at if short.count(at) == 1 else f'{file}:{line}'})"
+            if len(places) > 1:
+                found.update((each.id, msgspec.structs.replace(each, called=said)) for each in same)
+    return found
+
+
+def _named_calls(calls: Sequence[data.CallsData], compiles: Sequence[data.CompileData]) -> tuple[data.CallsData, ...]:
+    """Functions of one name are told apart as the compiles that served their calls are, else by their order."""
+    known = {compile.id: compile.name.partition(" (") for compile in compiles}
+    own = [(each.engine, _own(each.function)) for each in calls]
+    placed = []
+    for each, (engine, name) in zip(calls, own, strict=True):
+        served = (known[id] for ids in each.served for id in ids if id in known)
+        at = next((at for function, _, at in served if f"{function}.".startswith(f"{name}.")), "")
+        placed.append((engine, f"{name} ({at}" if at and own.count((engine, name)) > 1 else name))
+    found = []
+    for number, (each, key) in enumerate(zip(calls, placed, strict=True)):
+        told = f"{key[1]} ({placed[:number].count(key) + 1})" if placed.count(key) > 1 else key[1]
+        found.append(msgspec.structs.replace(each, function=told))
+    return tuple(found)
 
 
 def _starts(compile: data.CompileData) -> int | None:
