@@ -28,8 +28,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import explorer
 from explorer.core.libraries import ASKING, ASKS, EFFECT_OF
 from explorer.records.check import accuracy, captured
+from explorer.records.check.calls import RepeatedCalls
 from explorer.records.check.isolate import NotIsolated, reached
 from explorer.records.check.process import heard, hushed, noted, put_back
+from explorer.records.check.snapshot import Snapshot
 from exploring import ENGINES, SECONDS, seeded
 
 
@@ -336,6 +338,19 @@ def of_ones_own(x: torch.Tensor) -> torch.Tensor:
 @of_ones_own.register_fake
 def _fake(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
+
+
+def test_a_state_that_does_not_fit_is_not_copied_to_ask_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[object] = []
+    made = Snapshot.__init__
+    monkeypatch.setattr(Snapshot, "__init__", lambda self, state: made(self, state) or copied.append(state))
+    monkeypatch.setattr("explorer.records.check.trial._free", lambda device: 1 << 20)
+    space: dict[str, Any] = {"os": os}
+    exec("def f(x):\n    if x.shape[0] < 9: os.remove('never')\n    return x + 1", space)
+    for size, fits in ((1 << 10, True), (1 << 20, False)):
+        repeated = RepeatedCalls(space["f"], (torch.zeros(size),), {})
+        assert (bool(copied), not repeated.once) == (fits, fits)
+        copied.clear()
 
 
 def test_a_capture_that_only_asks_leaves_nothing() -> None:

@@ -115,6 +115,7 @@ class RepeatedCalls:
         if any(map(is_lazy, state.tensors.values())):
             return False  # which capture would initialize
         try:
+            check_memory(state, COPIES)
             before = Snapshot(state)
         except NotIsolated:
             return False
