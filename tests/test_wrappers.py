@@ -1,5 +1,6 @@
 """Tensor subclasses that wrap tensors (__tensor_flatten__), jagged ones too: one graph, as eager."""
 
+import numpy as np
 import pytest
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
@@ -31,6 +32,36 @@ def test_wrappers_like_eager(name, backend):
 
 class PlainClass(torch.Tensor):
     """Its operators' results are of its class."""
+
+
+READ_BY_NUMPY = {
+    "numpy": lambda x: x.numpy(),
+    "numpy of a detached one": lambda x: x.detach().numpy(),
+    "numpy of a row": lambda x: x[:2].numpy(),
+    "numpy by force": lambda x: x.numpy(force=True),
+    "asarray": lambda x: np.asarray(x),
+    "a function of NumPy": lambda x: np.sin(x),
+    "an operand of NumPy": lambda x: np.ones(3) + x,
+}
+
+
+@pytest.mark.parametrize("make", [lambda x: TwoTensor(x, x * 2), lambda x: x.as_subclass(PlainClass)])
+@pytest.mark.parametrize("read", READ_BY_NUMPY.values(), ids=READ_BY_NUMPY)
+def test_numpy_takes_tensors_of_classes_as_in_eager(read, make):
+    def program(x):
+        made = make(x)
+        x.add_(1)
+        try:
+            return x * 2, read(made)
+        except (RuntimeError, TypeError) as error:
+            return x * 3, str(error)
+
+    def outcome(call):
+        x = torch.arange(3.0)
+        y, found = call(x)
+        return y.tolist(), x.tolist(), type(found), str(found)
+
+    assert outcome(explorer.compile(program)) == outcome(program)
 
 
 @pytest.mark.parametrize("through", ["operator", "method", "function", "as_subclass"])

@@ -28,6 +28,7 @@ from explorer.compiler.capture.values.constant import Constant, FloatValue, Size
 from explorer.compiler.capture.values.iterators import SequenceIterator
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import lacks
+from explorer.compiler.capture.values.overrides import PLAIN, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import READS_VALUE, TensorValue, from_fake, graph_call, has_tensor
 from explorer.core.reasons import unsupported
@@ -310,7 +311,7 @@ def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
     made = (f.code for f in t.stack.frames if f.code.name == "wrap")  # torch.compiler.wrap_numpy makes it
     if fake.requires_grad and not any(code.filename.endswith("external_utils.py") for code in made):
         unsupported(reasons.NUMPY, f"{value.describe()} requires grad")
-    if fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.dtype in _WITHOUT_ARRAY:
+    if fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.dtype in _WITHOUT_ARRAY or is_wrapper(fake):
         unsupported(reasons.NUMPY, f"{value.describe()} has no array")
     known = t.in_graph.arrays.get(id(fake))
     if isinstance(known, ArrayValue):
@@ -591,6 +592,8 @@ def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
     if isinstance(value, ArrayValue):
         return value.node, value.fake, value.stand_in
     if isinstance(value, TensorValue):
+        if value.cls not in PLAIN:
+            unsupported(reasons.NUMPY, f"{value.describe()} is of a class, which NumPy asks what it makes of results")
         array = array_of_tensor(t, value)
         return array.node, array.fake, torch.from_numpy(array.stand_in)
     if isinstance(value, SizeValue):
