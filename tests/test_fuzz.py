@@ -176,6 +176,32 @@ ROUNDED = {
 """A function and a call, and whether an error of 1e-7, or of the size told, is rounding."""
 
 
+DECIDED = {
+    "an integer": ("y = f(a).long()", True),
+    "written to integers": ("y = t(3, dtype=torch.int64)\ny.fill_(f(a).sum().item())", True),
+    "copied to integers": ("y = t(1, dtype=torch.int64)\ny.copy_(f(a))", True),
+    "computed from an integer": ("y = (f(a).long() + 1) * 0.5", False),
+    "a truth": ("y = f(a) < a", True),
+    "an order": ("y = torch.cat([f(a), a]).argmin()", True),
+    "far from the next": ("y = (f(a) + 0.5).long()", False),
+    "a clear truth": ("y = f(a) > 1", False),
+    "exact": ("y = (a * 2).long() * f(torch.ones(1).double()).round().long()", False),
+}
+"""A step, and whether rounding decides on its integers: else an error of 2 is told from rounding."""
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_integers_and_truths_that_rounding_decides_are_not_compared(name, monkeypatch):
+    step, rounding_decides = DECIDED[name]
+    setup = "a = (t(5)[4:] + 4).contiguous()\n"  # 5.0
+    program = Program(name, "def f(a):\n    return a.exp().log().to(a.dtype)", (setup + step,))
+    expected = meaningful(program)
+    for error, same in ((1e-6, True), (2.0, False)):
+        erring = lambda function, error=error: lambda a: (function(a) * (1 - error)).to(a.dtype)  # noqa: E731
+        monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
+        assert (compared(program, expected, "explorer") is None) == (same or rounding_decides)
+
+
 @pytest.mark.parametrize("name", ROUNDED)
 def test_values_are_as_exact_as_what_they_are_computed_from(name, monkeypatch):
     body, step, is_rounded, *rounding = ROUNDED[name]

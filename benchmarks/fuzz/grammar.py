@@ -116,9 +116,10 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "<T!>.shape == <J>",
         "<T!>.shape[0] % 2 == 0", "<T!>.grad is None", "torch.compiler.is_compiling() is None", "0 < <I> < 3",
     ),
-    "S": (
-        "f'{<I>}'", "str(<I>)", "<S> + <S>", "'a' if <B> else 'b'", "f'{<T!>.shape}'", "f'{<N>:.2f}'", "repr(<N>)",
-        "'%d-%s' % (<I>, <S>)", "'{} {}'.format(<I>, <N>)", "type(<O>).__name__", "<S>.upper()", "', '.join(<D>)",
+    "S": (  # may be keys, which are equal or not: no more digits of a number than rounding leaves
+        "f'{<I>}'", "str(<I>)", "<S> + <S>", "'a' if <B> else 'b'", "f'{<T!>.shape}'", "f'{<N>:.2f}'",
+        "repr(round(<N>, 3))", "'%d-%s' % (<I>, <S>)", "'{} {:.3f}'.format(<I>, <N>)", "type(<O>).__name__",
+        "<S>.upper()", "', '.join(<D>)",
         "f'{<T!>.dtype}'", "str(<T!>.size())", "next(iter(<D>))", "<S>.replace('a', 'b')",
         "str(sorted(locals()))", "str(<J> + <J>)", "<S>[::-1]", "f'{<S>!r:>4}'",
     ),

@@ -7,8 +7,10 @@ import itertools
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ MOST_ITEMS = 30
 EXACT = (torch.float64, torch.complex128)
 TOLERANCE = {**dict.fromkeys(EXACT, 1e-9), torch.float16: 2e-2, torch.bfloat16: 6e-2}
 ROUNDING = 2e-5
+UNDETERMINED = 1.0
+"""The tolerance of an integer or truth that rounding decides, and of what is computed from it."""
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
 GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
 OUT_OF_BOUNDS = re.compile(r"(index -?\d+ is out of bounds for dimension 0 with size) \d+")
@@ -60,21 +64,43 @@ class Precision(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = [each for each in tree_leaves((args, kwargs or {})) if isinstance(each, Tensor)]
         coarse = max([self.read, *map(self.tolerance, given)])
+        moves = [partial(self._moved, Random(trial), trial) for trial in range(4)] if coarse else []
+        others = [tree_map(move, (args, kwargs or {})) for move in moves]
         found = func(*args, **(kwargs or {}))
         made = [each for each in tree_leaves(found) if isinstance(each, Tensor)]
         written = given if func._schema.is_mutable else []
+        results = [*made, *written]
+        if coarse and not all(map(_floats, results)) and (coarse >= UNDETERMINED or _decided(func, others, results)):
+            self._note(UNDETERMINED, (each for each in results if not _floats(each)))
         if not _is_exact(func, args, kwargs or {}, [*made, *written], found):
             narrow = filter(_is_narrow, (*given, *made))
             coarse = max([coarse, *(TOLERANCE.get(each.dtype, ROUNDING) for each in narrow)])
         if coarse:
             if func is torch.ops.aten._local_scalar_dense.default:
                 self.read = coarse
-            floats = filter(_floats, (*made, *written))
-            self._coarse.update((each.untyped_storage().data_ptr(), (coarse, each)) for each in floats)
+            self._note(coarse, filter(_floats, results))
         return found
 
+    def _note(self, coarse: float, values: Iterable[Tensor]) -> None:
+        held = filter(_has_values, values)
+        self._coarse.update((each.untyped_storage().data_ptr(), (coarse, each)) for each in held)
+
     def tolerance(self, value: Tensor) -> float:
-        return self._coarse.get(value.untyped_storage().data_ptr(), (0.0, value))[0] if _floats(value) else 0.0
+        return self._coarse.get(value.untyped_storage().data_ptr(), (0.0, value))[0] if _has_values(value) else 0.0
+
+    def _moved(self, random: Random, trial: int, value: Any) -> Any:
+        """A number as far up, down or either way as it may be rounded."""
+        signs = ((1.0,), (-1.0,), (1.0, -1.0), (1.0, -1.0))[trial]
+        if isinstance(value, float):
+            return value + random.choice(signs) * self.read * max(abs(value), 0.5)
+        if not isinstance(value, Tensor) or not _has_values(value):
+            return value
+        far = self.tolerance(value)
+        if not _floats(value) or not far:
+            return value.clone()
+        finite = value[value.isfinite()].abs()
+        way = torch.tensor(random.choices(signs, k=value.numel())).reshape(value.shape)
+        return (value + way * far * max(float(finite.max()) if finite.numel() else 0.0, 0.5)).to(value.dtype)
 
 
 def _is_exact(func: Any, args: Any, kwargs: Any, results: list[Tensor], found: Any) -> bool:
@@ -93,6 +119,20 @@ def _is_exact(func: Any, args: Any, kwargs: Any, results: list[Tensor], found: A
     return all(_close(one, other, 0.0) for one, other in pairs if isinstance(one, Tensor))
 
 
+def _decided(func: Any, others: list[Any], results: list[Tensor]) -> bool:
+    """Whether arguments that are rounded another way yield other integers or truths."""
+    for args, kwargs in others:
+        try:
+            found = func(*args, **kwargs)
+        except Exception:
+            return False
+        leaves = tree_leaves((found, args, kwargs) if func._schema.is_mutable else found)
+        pairs = zip(results, (each for each in leaves if isinstance(each, Tensor)), strict=True)
+        if not all(_floats(one) or torch.equal(one, other) for one, other in pairs):
+            return True
+    return False
+
+
 def _is_narrow(value: Any) -> bool:
     return isinstance(value, Tensor) and _floats(value) and value.dtype not in EXACT
 
@@ -103,9 +143,12 @@ def _widened(value: Any) -> Any:
     return value.to(_widened(value.dtype)) if _is_narrow(value) else value
 
 
+def _has_values(value: Tensor) -> bool:
+    return value.layout is torch.strided and value.numel() > 0
+
+
 def _floats(value: Tensor) -> bool:
-    strided = value.layout is torch.strided and value.numel() > 0
-    return strided and (value.is_floating_point() or value.is_complex())
+    return _has_values(value) and (value.is_floating_point() or value.is_complex())
 
 
 @dataclass
@@ -326,7 +369,8 @@ def _tolerance(fact: Fact) -> float:
 
 def is_rounded(one: Fact, other: Fact) -> bool:
     """Whether values are as close as they would have to be if they were computed from those of the coarsest dtype."""
-    coarsest = max(TOLERANCE.values())
+    decided = isinstance(one.value, Tensor) and not (one.value.is_floating_point() or one.value.is_complex())
+    coarsest = UNDETERMINED if decided else max(TOLERANCE.values())
     return same(replace(one, coarse=coarsest), replace(other, coarse=coarsest), exact=False)
 
 
@@ -346,7 +390,7 @@ def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
         return True
     one, other = one.flatten(), other.flatten()  # unsqueeze() makes more dimensions than operators take
     if not (one.is_floating_point() or one.is_complex()):
-        return torch.equal(one, other)
+        return tolerance >= UNDETERMINED or torch.equal(one, other)
     wide = torch.complex128 if one.is_complex() else torch.float64
     with torch.inference_mode():
         one, other = one.to(wide), other.to(wide)

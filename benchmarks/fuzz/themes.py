@@ -362,6 +362,8 @@ THEMES: dict[str, tuple[str, ...]] = {
         "if <Z>.is_conj():\n    <block>\nelse:\n    <block>", "<Z!>.conj().t_()", "for <Z+> in <Z>:\n    <block>",
         "with torch.no_grad():\n    <Z!>.mul_(2)\n    <block>", "<L+> = [<Z>, <T>]",
     ),
+    # Of tensors that a graph made, neither output_nr nor how often hooks of grad_fn run: the outputs of a compiled
+    # graph share one node of autograd's graph, which runs for a gradient of any of them.
     "gradients": (
         "<T!>.requires_grad_()",
         "<T+a> = <T>.detach().clone().requires_grad_()\n<T+b> = (<$a> * <T>).sum()\n<$b>.backward()\n<T+> = <$a>.grad",
@@ -377,7 +379,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "<T+a> = <T!> * 2\n<$a>.retain_grad()\n<T+> = <$a> * 3",
         "<T+a> = <T!> * 2\nhandle = <$a>.register_hook(lambda g: g * 3)\n<T+> = <$a> + 1\nhandle.remove()",
         "<T!>.register_post_accumulate_grad_hook(lambda p: SEEN.append('acc'))",
-        "<T+a> = <T!> * 2\n<$a>.grad_fn.register_hook(lambda gi, go: SEEN.append(len(gi)))\n<T+> = <$a> * 1",
+        "<T+a> = <T!> * 2\n<$a>.grad_fn.register_hook(lambda gi, go: None)\n<T+> = <$a> * 1",
         "<T+a> = <T!> * 1\n<T+b> = <$a>.detach()\n<$b>.add_(1)\n<T+> = <$a> * <$b>",
         "<T+a> = <T!> * 1\n<$a>.add_(<T>)\n<$a>[0] = <N>\n<T+> = <$a> * <$a>",
         "<T+a> = <T!>.exp()\n<$a>.add_(1)\n<T+> = <$a> * 2",
@@ -402,7 +404,8 @@ THEMES: dict[str, tuple[str, ...]] = {
         "<T+> = <T>[torch.tensor([0, 0])].prod(0)", "<T+> = <T>.sort(-1).values[..., 0] * 2",
         "<T+> = <T>.expand(2, *<T!>.shape).sum(0)", "<T!a>.grad = torch.ones_like(<$a>)", "<T!>.grad = None",
         "<T+> = <T!>.grad", "if <T!>.grad is not None:\n    <T!>.grad.zero_()\n    <block>",
-        "<B+> = <T!>.grad_fn is None", "<S+> = type(<T!>.grad_fn).__name__[:3]", "<I+> = <T!>.output_nr",
+        "<B+> = <T!>.grad_fn is None", "<S+> = type(<T!>.grad_fn).__name__[:3]",
+        "<I+> = <T!a>.output_nr if <$a>.is_leaf else 0",
         "<T!>.backward(torch.ones_like(<T!>))", "<T+> = <T!> + <T!>.requires_grad * 1",
         "with torch.no_grad():\n    <T!>.add_(<N>)\n    <block>",
         "with torch.no_grad():\n    <T+a> = <T!> * 2\n<T+> = <$a> * <T!>",
@@ -536,7 +539,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "<I+> = functools.reduce(max, <J>, 0)", "<S+> = ','.join(map(str, <J>))",
         "<S+> = '{0}-{a}'.format(<I>, a=<S>)", "<S+> = <S>.<upper|strip|title|lower>() * 2",
         "<S+> = <S>.split('a')[0]", "<B+> = <S>.startswith(<S>)", "<I+> = <S>.find('b')", "<S+> = f'{<J>}{<S>!r}'",
-        "<I+> = ord(<S>[0])", "<S+> = chr(97 + <I>)", "<B+> = <S> < <S>", "<I+> = int('12') + len(str(<N>))",
+        "<I+> = ord(<S>[0])", "<S+> = chr(97 + <I>)", "<B+> = <S> < <S>", "<I+> = int('12') + len(str(<I>))",
         "<S+> = bytes([97, 98]).decode()", "<L+> = list(itertools.zip_longest(<L>, <L>, fillvalue=<T>))[0:1] and <L>",
         "<L+> = [p + q for p, q in itertools.combinations(<L>, 2)]", "<L+> = list(itertools.compress(<L>, <J>))",
         "<L+> = list(itertools.dropwhile(lambda q: q.dim() > 1, <L>))", "<J+> = list(itertools.accumulate(<J>, max))",
