@@ -524,12 +524,6 @@ def test_modules_called_for_real_after_a_break_are_captured() -> None:
     assert sum("linear" in name for n in range(len(captures.graphs)) for name in captures.ops(n)) >= 1
 
 
-def check(x, limit):
-    if x.sum().item() > limit:
-        raise KeyError(limit)
-    return x * 2
-
-
 def _view_by_name() -> torch.Tensor:
     made = torch.zeros(2, 3, dtype=torch.uint8).reshape(3, 2)
     made.data = torch.ones(4, 3)

@@ -277,6 +277,12 @@ def test_names_that_are_deleted_stay_deleted_after_a_break(program):
     assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
 
 
+def check(x, limit):
+    if x.sum().item() > limit:
+        raise KeyError(limit)
+    return x * 2
+
+
 BREAKS_IN_COMPREHENSIONS = (
     "[x.sum().item() for x in xs]",
     "{{x.sum().item() for x in xs if check(x, {limit}).sum().item() > 0}}",
