@@ -214,8 +214,8 @@ class ArrayIterator(SequenceIterator):
         return type(iter(np.empty(0)))
 
     @property
-    def _size(self) -> int:
-        return self.rows
+    def _ended(self) -> bool:
+        return self.index >= self.rows
 
     def _at(self, t: Tracer, position: int) -> Value:
         return self.base.get_item(t, Constant(position))
