@@ -458,6 +458,21 @@ PARTS = (
         Mode.SLOW.seen = []
         """, "Mode.FAST.value.append(2); Mode.SLOW.seen.append(3); y = y + len(Mode.FAST.value)",
          "Mode.FAST.value, Mode.SLOW.seen"),
+    # What a base class in C holds of an object, and a class that a library makes for it.
+    Part("a graph that is edited", "traced = torch.fx.symbolic_trace(nn.Linear(3, 2))", """
+        last = next(iter(reversed(traced.graph.nodes)))
+        with traced.graph.inserting_before(last):
+            last.args = (traced.graph.call_function(torch.neg, last.args),)
+        traced.recompile()
+        y = y + traced(x).sum()
+        """, "traced.code, [str(each) for each in reversed(traced.graph.nodes)], traced(torch.ones(3)).detach()"),
+    Part("an observer", "from torch.ao.quantization import MinMaxObserver; ranges = MinMaxObserver()",
+         "y = y + ranges(x).sum()", "ranges.state_dict()", pure=True),
+    Part("a tensor that holds others", """
+        ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+        """, "ragged.mul_(2); y = y + ragged.values().sum()", "ragged.values()", once=True),
+    Part("a future", "future = torch.futures.Future()", "future.done() or future.set_result(3)", "future.done()",
+         once=True),
 )  # fmt: skip
 
 FILE = "<effects: "

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,6 +30,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Runs, made, script
+from explorer.core.files import PACKAGES
 from explorer.records.check.isolate import reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, hushed, noted, put_back
@@ -223,7 +225,10 @@ def test_what_a_compiler_prints_as_it_compiles_is_no_text_of_the_program() -> No
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
 def test_exploring_can_leave_everything_unchanged(engine: dict[str, Any]) -> None:
-    names = ("gradients that add up", "a list", "a buffer made anew", "torch's random numbers", "printing")
+    names = (
+        "gradients that add up", "a list", "a buffer made anew", "torch's random numbers", "printing",
+        "a graph that is edited",
+    )  # fmt: skip
     seeded()
     program, x = made(names, closure=True), torch.randn(4, 3)
     before = state(program, x)
@@ -671,3 +676,81 @@ def test_the_settings_of_a_logger_that_the_call_makes_are_noticed() -> None:
     assert runs.count <= 3
     assert any(f"it changes a setting: the logger {name}" in note for note in record.data.notes)
     assert logging.getLogger(name).level == logging.NOTSET
+
+
+HANDLER = """
+import logging
+class Collecting(logging.Handler):
+    def __init__(self, *held):
+        super().__init__()
+        self.held, self.count = held, 0
+    def emit(self, record):
+        self.count += 1
+"""
+
+
+@pytest.mark.parametrize("sees", ("", "reads it", "finds it", "holds its list", "gives it a function", "is its own"))
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+def test_a_handler_of_an_installed_package_is_the_programs_only_where_it_may_be_seen(
+    sees: str, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = types.ModuleType("a_package")
+    module.__file__ = f"{tmp_path if sees == 'is its own' else PACKAGES[0]}{os.sep}a_package.py"
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(HANDLER, module.__file__, "exec"), vars(module))
+    rows, log = [0], logging.getLogger(f"of a package {os.getpid()}")
+    given = {"holds its list": [{"in": rows}], "gives it a function": [lambda: None]}
+    handler = module.Collecting(*given.get(sees, ()))
+    log.handlers[:], log.propagate = [handler], False
+    seen = {"reads it": lambda: handler.count, "finds it": lambda: log.handlers[0].count}.get(sees, lambda: len(rows))
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        log.warning("a line")
+        return x + seen()
+
+    with Runs("body") as runs:
+        record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
+    assert handler.count == 1
+    once = any("called only once" in note and "given to a Collecting" in note for note in record.data.notes)
+    assert once is bool(sees), record.data.notes
+    assert runs.count <= (1 if sees else 3)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+def test_an_object_that_sees_that_it_is_looked_at_is_not(engine: dict[str, Any]) -> None:
+    reads: list[str] = []
+
+    class Seeing:
+        scale = 2.0
+
+        def __getattribute__(self, name: str) -> Any:
+            reads.append(name)
+            return object.__getattribute__(self, name)
+
+        def __call__(self, v: torch.Tensor) -> torch.Tensor:
+            return v * self.scale
+
+    class Acting:
+        @property
+        def __class__(self) -> type:
+            reads.append("the class")
+            return int
+
+    seeing, acting = Seeing(), [Acting()]
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        return seeing(x) + seeing.scale + isinstance(acting[0], int)
+
+    body(torch.ones(2))
+    once = reads.copy()
+    reads.clear()
+    record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
+    assert reads == once
+    assert any("which looking at" in note for note in record.data.notes), record.data.notes
+
+
+def test_a_record_of_a_tensor_with_a_size_that_is_no_number_is_saved(tmp_path: Path) -> None:
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with explorer.watch() as log:
+        torch.compile(lambda x: x + ragged.mul(2).values().sum(), backend="eager")(torch.ones(3))
+    assert log.record.save(tmp_path / "ragged.json.gz")

@@ -281,8 +281,8 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Ex
 
 THROUGH_OURS = (
     "torch.compile compiled the graphs that this compiler captured: it traces into functools caches, asyncio, "
-    "numpy.memmap, weak containers and classes with __del__, so that a call compiled by it has other effects than an "
-    "eager call. Its own guards and graph breaks are not recorded."
+    "numpy.memmap, weak containers and classes with __del__ or __getattribute__, so that a call compiled by it has "
+    "other effects than an eager call. Its own guards and graph breaks are not recorded."
 )
 
 

@@ -548,7 +548,13 @@ def _is_torchs(value: object) -> bool:
         return str(vars(value).get("__name__")).partition(".")[0] == "torch"
     if issubclass(kind, (torch.Tensor, torch.nn.Module)):
         return True
-    module = getattr(value, "__module__", None) if callable(value) and kind is not weakref.CallableProxyType else None
+    if not callable(value) or kind is weakref.CallableProxyType:
+        return False
+    try:  # without the `__getattribute__` of a class of the program's
+        plain = type if issubclass(kind, type) else object
+        module = value.__module__ if is_written_in_c(kind) else plain.__getattribute__(value, "__module__")
+    except AttributeError:
+        return False
     return isinstance(module, str) and module.partition(".")[0] == "torch"
 
 

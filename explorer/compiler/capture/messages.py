@@ -62,12 +62,12 @@ def _caller(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
     return frame.code.filename, span.line if span is not None else frame.code.first_line, frame
 
 
-def _is_programs(taker: object) -> bool:
+def takes_by_program(taker: object) -> bool:
     """Whether code of the program runs when it is given a message: what comes after may depend on that."""
     taker = getattr(taker, "__func__", taker)
     if isinstance(taker, FunctionType):
         return not _is_of_libraries(taker)
-    kind = type(taker)
+    kind = taker if isinstance(taker, type) else type(taker)
     if kind not in _KINDS:
         functions = [each for base in kind.__mro__ for each in vars(base).values() if isinstance(each, FunctionType)]
         _KINDS[kind] = not all(map(_is_of_libraries, functions))
@@ -93,12 +93,12 @@ def takers(logger: logging.Logger | None) -> Iterator[object]:
 
 def gives_programs(logger: logging.Logger) -> bool:
     """Whether code of the program is given the records of a logger."""
-    return any(map(_is_programs, takers(logger)))
+    return any(map(takes_by_program, takers(logger)))
 
 
 def shows_by_program(_: object) -> bool:
     """Whether code of the program shows warnings."""
-    return _is_programs(warnings.showwarning)
+    return takes_by_program(warnings.showwarning)
 
 
 def records(_: object) -> bool:

@@ -198,7 +198,7 @@ class RepeatedCalls:
 
     def _is_seen(self, taker: object) -> bool:
         assert self.before is not None
-        return process.is_seen_to_take(taker, self.before.state.objects, self._handlers)
+        return process.is_seen_to_take(taker, self.before.state, self._handlers)
 
     def _missed(self, after: Snapshot) -> Iterator[str]:
         """Objects that the call let go of, and whose end the program may notice: by `__del__`, or a weak reference.

@@ -11,6 +11,7 @@ from types import FrameType, MethodType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, optimize
@@ -118,6 +119,8 @@ class Captured:
 
         def call(*inputs: object) -> Any:
             kept = self.listening and len(self.calls) < MOST_CALLS
+            if any(map(is_traceable_wrapper_subclass, tree_leaves(inputs))):
+                kept = False  # its class decides whether there are copies of it
             made = GraphCall.now(eager, compiled, inputs) if kept else None
             found = runs(*inputs)
             if made is not None:  # a graph that raises is not run again: the frame runs eagerly instead

@@ -41,8 +41,8 @@ MOST_OBJECTS = 200_000
 
 BY_REFERENCE = (
     types.NoneType, bool, int, float, complex, str, bytes, types.EllipsisType, range, types.ModuleType,
-    types.CodeType, torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch._ops.OpOverload,
-    torch._ops.OpOverloadPacket, enum.Enum, logging.Logger,
+    types.CodeType, torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch.qscheme,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, enum.Enum, logging.Logger,
 )  # fmt: skip
 """What needs no copy: constants, modules, and loggers, whose output a repeat discards."""
 
@@ -68,6 +68,9 @@ MAKING = frozenset(("__init__", "__new__", "__post_init__"))
 SETTING = frozenset(("setattr", "delattr", "vars", "__dict__", "__setattr__", "__delattr__"))
 """Names by which code sets attributes that it does not mention."""
 
+WATCHING = frozenset(("__getattribute__", "__class__", "__dict__"))
+"""Names of what a class of the program's may define that runs where the interpreter looks at an object."""
+
 DESCRIPTORS = (
     types.FunctionType, property, staticmethod, classmethod, types.MemberDescriptorType, types.GetSetDescriptorType,
     types.ClassMethodDescriptorType,
@@ -89,8 +92,9 @@ class NotIsolated(Exception):
 
 class TracedInto(NotIsolated):
     """It uses something that stock traces into, so that a call compiled by it is not like one in eager: it fills no
-    cache, runs a coroutine where it is made, writes an array of another class than NumPy's twice, and makes objects of
-    the program's classes of its own, which end, while weak containers are given these."""
+    cache, runs a coroutine where it is made, writes an array of another class than NumPy's twice, asks objects for
+    attributes, and makes objects of the program's classes of its own, which end, while weak containers are given
+    these."""
 
 
 @contextmanager
@@ -135,6 +139,7 @@ class Objects:
         waiting = [(value, path)]
         while waiting:
             value, path = waiting.pop()
+            not_watched(value, path)
             self.holds_classes |= isinstance(value, type)
             if by_reference(value) or id(value) in self.found:
                 continue
@@ -177,6 +182,16 @@ class Objects:
         strided = (tensor for tensor in self.tensors.values() if tensor.layout is torch.strided)
         storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in strided}
         return sum(storages.values())
+
+
+def not_watched(value: object, path: str) -> None:
+    """Raises TracedInto for an object that sees it where somebody looks at it: `isinstance` asks for its class."""
+    for kind in type(value).__mro__:
+        if kind is object or is_written_in_c(kind):
+            return
+        for name in WATCHING & vars(kind).keys():
+            if any(is_users(each.__code__) for each in _functions(vars(kind)[name])):
+                raise TracedInto(f"the class of {path} defines {name}, which looking at {path} runs")
 
 
 def _parts(value: object, path: str) -> Iterator[tuple[object, str]]:
@@ -287,14 +302,11 @@ def _attributes(value: object) -> dict[str, object]:
 
 
 def slots(cls: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
-    """The slots that a class and its bases declare, under the names that attributes have."""
-    for kind in cls.__mro__:
-        names = vars(kind).get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else tuple(names):
-            private = name.startswith("__") and not name.endswith("__")
-            name = f"_{kind.__name__.lstrip('_')}{name}" if private else name
-            if isinstance(slot := vars(kind).get(name), types.MemberDescriptorType):
-                yield name, slot
+    """What keeps attributes of objects of a class written in Python: its `__slots__`, and members of a base in C."""
+    for kind in () if is_written_in_c(cls) else cls.__mro__:
+        for name, member in vars(kind).items():
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
+                yield name, member
 
 
 # ------------------------------------------------------------------------------------------------- what code reaches
@@ -453,6 +465,7 @@ class CodeReader:
 
     def _data(self, holder: object, name: str, value: object, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
+        not_watched(value, path)
         self._use(value, path, held=True)
         if by_reference(value) or of_the_process(value):
             return
@@ -512,6 +525,7 @@ class CodeReader:
         """What a namespace holds, or what the attributes read next lead to, through modules. `module` is the library
         module that it was read from, if it was; `names` are those that the code mentions; `held`: it does not load it
         from there, as far as is known."""
+        not_watched(value, path)
         for instruction in following:
             if not isinstance(value, types.ModuleType) or not instruction.opname.endswith(("_ATTR", "_METHOD")):
                 break

@@ -29,12 +29,22 @@ import torch
 from torch._guards import CompileContext
 from torch.utils.hooks import RemovableHandle
 
-from explorer.compiler.capture.messages import takers
+from explorer.compiler.capture.messages import takers, takes_by_program
 from explorer.core.files import PACKAGE
 from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
 from explorer.ir.settings import skip_frames
-from explorer.records.check.isolate import PLAIN, Objects, is_programs, is_users, is_users_module, undone
+from explorer.records.check.isolate import (
+    BUILTIN,
+    CODE,
+    PLAIN,
+    NotIsolated,
+    Objects,
+    State,
+    is_programs,
+    is_users_module,
+    undone,
+)
 from explorer.records.check.snapshot import plainly, put_decimal
 
 COMPILERS = ("torch", "explorer")
@@ -155,16 +165,29 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
         yield said
 
 
-def is_seen_to_take(taker: object, objects: Objects, before: Set[int]) -> bool:
-    """Whether the program may see that something was given what is logged or warned of: it is its own, it holds
-    something that the call reaches, or it was made in the call. Handlers there were `before` are given by id."""
-    if isinstance(taker, FunctionType):
-        return is_users(taker.__code__)
-    if not isinstance(taker, logging.Handler):
-        return is_users_module(str(type(taker).__module__))
-    own = [value for name, value in vars(taker).items() if name not in vars(logging.Handler())]
-    reached = any(id(value) in objects.found for value in own)
-    return reached or id(taker) not in before or is_users_module(str(type(taker).__module__))
+LEADING = frozenset(("handlers", "_handlers", "_handlerList", "getHandlerByName", "filters"))
+"""Names by which code finds what is given the records of a logger."""
+
+
+def is_seen_to_take(taker: object, state: State, before: Set[int]) -> bool:
+    """Whether the program may see that something was given what is logged or warned of: code of its own runs then, it
+    was made in the call, or the call reaches it or what it holds. Handlers there were `before` are given by id."""
+    if takes_by_program(taker) or isinstance(taker, logging.Handler) and id(taker) not in before:
+        return True
+    holds = getattr(taker, "__dict__", {}).items() if not isinstance(taker, FunctionType) else ()
+    own = [value for name, value in holds if name not in vars(logging.Handler())]
+    if type(taker).__module__.partition(".")[0] not in sys.stdlib_module_names:
+        if state.names & LEADING:
+            return True
+        own.append(taker)
+    held = Objects()
+    try:
+        for each in (*own, getattr(taker, "__self__", None), *(getattr(taker, "__closure__", None) or ())):
+            held.add(each, "")
+    except NotIsolated:
+        return True
+    data = {id for id, (value, _) in held.found.items() if not isinstance(value, (*CODE, *BUILTIN))}
+    return not data.isdisjoint(state.objects.found) or any(takes_by_program(value) for value, _ in held.code)
 
 
 def handlers_alive() -> Set[int]:

@@ -429,7 +429,7 @@ def kept(value: object, path: str) -> Iterator[SavedBinding]:
     if isinstance(value, isolate.CODE):
         if isinstance(value, types.FunctionType) and isolate.is_users(value.__code__):
             yield from _of_function(value, path)
-        elif isinstance(value, type) and isolate.is_users_module(str(value.__module__)):
+        elif isinstance(value, type) and (isolate.is_users_module(str(value.__module__)) or _is_made_later(value)):
             yield from _of_class(value, path)
         return
     if isinstance(value, (dict, list, deque, bytearray, array.array, set)):
@@ -447,6 +447,11 @@ def kept(value: object, path: str) -> Iterator[SavedBinding]:
     else:
         _hidden(value, path)
     yield from _own_attributes(value, path)
+
+
+def _is_made_later(kind: type) -> bool:
+    """Whether a function of a library made the class, as one for each GraphModule, whose methods it sets."""
+    return "<locals>" in kind.__qualname__ and not is_written_in_c(kind)
 
 
 def _contents(value: object, path: str) -> SavedBinding:
@@ -479,9 +484,11 @@ def _of_slot(slot: types.MemberDescriptorType, value: object) -> tuple[Callable[
             return isolate.ABSENT
 
     def put(content: object) -> None:
+        if get() is content:  # some can only be read
+            return
         if content is not isolate.ABSENT:
             slot.__set__(value, content)
-        elif get() is not isolate.ABSENT:
+        else:
             slot.__delete__(value)
 
     return get, put
@@ -578,7 +585,9 @@ def _position(value: Any, path: str) -> SavedBinding | None:
             why = f"{path} is a context variable that is not set, and setting it cannot be put back"
             raise isolate.NotIsolated(why)
         return Attribute(value, path, value.get, lambda content: (value.set(content), None)[1])
-    if not _is_known(base := _base(value)) and hasattr(base, "__setstate__") and not hasattr(base, "__next__"):
+    reduces: object = (base := _base(value)).__reduce__  # object's own makes one of the base, which may abort
+    tells = reduces is not object.__reduce__ and hasattr(base, "__setstate__") and not hasattr(base, "__next__")
+    if tells and not _is_known(base):
         return Position(value, path, lambda: value.__reduce__()[2], value.__setstate__)
     return None
 

@@ -206,7 +206,8 @@ def _inside(within: Callable[[], AbstractContextManager[object]], run: Callable[
 def _named(
     fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> dict[str, torch.Tensor]:
-    given = {path: leaf for path, leaf in _flat(fn, args, kwargs) if isinstance(leaf, torch.Tensor)}
+    leaves = ((path, leaf) for path, leaf in _flat(fn, args, kwargs) if issubclass(type(leaf), torch.Tensor))
+    given = {path: leaf for path, leaf in leaves if isinstance(leaf, torch.Tensor)}
     return _of_module(fn) | given
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core.files import PACKAGES, STANDARD
 from explorer.core.reasons import CATALOGUE, Why
@@ -83,6 +84,8 @@ def tensor_bytes(value: object) -> int:
         return sum(map(tensor_bytes, value))
     if not isinstance(value, torch.Tensor):
         return 0
+    if is_traceable_wrapper_subclass(value):  # one of its sizes may be no number
+        return sum(tensor_bytes(getattr(value, name)) for name in value.__tensor_flatten__()[0])
     elements = 1
     for size in value.shape:
         elements *= (size.node.hint or 0) if isinstance(size, torch.SymInt) else size

@@ -211,7 +211,8 @@ def flops(node: fx.Node) -> int:
     assert formula is not None
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda each: info(each).value)
     found = formula(*args, **kwargs, out_val=info(node).value)
-    return int(found.node.hint or 0) if isinstance(found, torch.SymInt) else int(found)
+    hint = found.node.hint if isinstance(found, torch.SymInt) else found
+    return hint if isinstance(hint, int) else 0
 
 
 @cache
