@@ -746,7 +746,7 @@ def test_an_object_that_sees_that_it_is_looked_at_is_not(engine: dict[str, Any])
     reads.clear()
     record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
     assert reads == once
-    assert any("which looking at" in note for note in record.data.notes), record.data.notes
+    assert any("so that inspecting it runs code" in note for note in record.data.notes), record.data.notes
 
 
 def test_a_record_of_a_tensor_with_a_size_that_is_no_number_is_saved(tmp_path: Path) -> None:

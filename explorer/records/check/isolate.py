@@ -191,7 +191,7 @@ def not_watched(value: object, path: str) -> None:
             return
         for name in WATCHING & vars(kind).keys():
             if any(is_users(each.__code__) for each in _functions(vars(kind)[name])):
-                raise TracedInto(f"the class of {path} defines {name}, which looking at {path} runs")
+                raise TracedInto(f"the class of {path} defines {name}, so that inspecting it runs code of the program")
 
 
 def _parts(value: object, path: str) -> Iterator[tuple[object, str]]:
