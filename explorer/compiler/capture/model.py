@@ -145,7 +145,13 @@ def is_same(t: Tracer, left: Value, right: Value) -> bool:
     left.compared = right.compared = True
     if id(left) in t.in_graph.unshared and id(right) in t.in_graph.unshared:
         unsupported(reasons.OPERATION, "whether min() or max() of tensors gave this one")
-    return left.identity() is right.identity()
+    mine, its = left.identity(), right.identity()
+    if mine is not None or its is not None:
+        return mine is its
+    try:
+        return left.real() is right.real()
+    except NotConstant:
+        return False
 
 
 def get_item(t: Tracer, base: Value, key: Value) -> Value:

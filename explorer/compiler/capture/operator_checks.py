@@ -245,10 +245,17 @@ def _asked(
 ) -> tuple[str, tuple[tuple[int, ...], ...] | None]:
     """What the operator says, or else the sizes of what it makes; `settings` are those of the process that the answer
     depends on."""
+    with temporarily_clear_interpreter_stack(), warnings.catch_warnings(action="ignore"):
+        return _tried(target, given, shapes)
+
+
+def _tried(
+    target: Callable[..., object], given: tuple[Hashable, Hashable], shapes: bool
+) -> tuple[str, tuple[tuple[int, ...], ...] | None]:
     args, kwargs = map(_made, given)
     chance = torch.get_rng_state()
     try:
-        with torch.no_grad(), warnings.catch_warnings(action="ignore"), temporarily_clear_interpreter_stack():
+        with torch.no_grad():
             made = tensors_in(_called(target, args, kwargs))
         sizes = tuple(tuple(tensor.shape) for tensor in made)
         return (_derivative_error(target, *map(_made, given)) if _wants_gradients(given) else ""), sizes
@@ -281,12 +288,7 @@ def _derivative_error(target: Callable[..., object], args: Sequence[object], kwa
     made: list[torch.Tensor] = []
     plain = torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept)
     try:
-        with (
-            torch.enable_grad(),
-            plain,
-            warnings.catch_warnings(action="ignore"),
-            temporarily_clear_interpreter_stack(),
-        ):
+        with torch.enable_grad(), plain:
             made = [each for each in tensors_in(_called(target, args, kwargs)) if each.requires_grad]
             with torch._C._DisableAutocast():
                 torch.autograd.grad(made, inputs, list(map(torch.ones_like, made)), allow_unused=True)

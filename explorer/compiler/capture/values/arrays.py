@@ -62,6 +62,9 @@ class ArrayValue(Value):
         self.given = given
         self._layout_and_storage = _layout_and_storage(fake)
 
+    def identity(self) -> object:
+        return self
+
     @property
     def node(self) -> fx.Node:
         """The node of the tensor whose memory it has. One that was turned since, or given other memory, has another."""

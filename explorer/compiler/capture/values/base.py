@@ -138,12 +138,9 @@ class Value:
         except NotConstant:
             return self.known(t)
 
-    def identity(self) -> object:
-        """What `is` compares: the object behind the value, or the value where each object of the program has one."""
-        try:
-            return self.real()
-        except NotConstant:
-            return self
+    def identity(self) -> object | None:
+        """What `is` compares, where that needs no read of the object: the value, if each object has one."""
+        return None
 
     def lasting(self, t: Tracer) -> Any:
         """The object that nothing can change without a guard that notices. Raises NotConstant where there is none."""

@@ -278,6 +278,9 @@ class SizeValue(Value):
         self.sym = sym
         self.source = source
 
+    def identity(self) -> object:
+        return self
+
     def python_type(self) -> type:
         return _TYPES[type(self.sym)]
 

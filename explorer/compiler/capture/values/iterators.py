@@ -30,6 +30,9 @@ class IteratorValue(Value):
         made.made_as = next(NUMBERS)
         return made
 
+    def identity(self) -> object:
+        return self
+
     def key(self) -> Any:
         return self
 

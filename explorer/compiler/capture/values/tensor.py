@@ -172,6 +172,9 @@ class TensorValue(Value):
         self.was_read()
         return getattr(self, name)
 
+    def identity(self) -> object:
+        return self
+
     def guard(self, t: Tracer) -> None:
         """Make it an input of the graph, which is traced and compiled for a tensor like this."""
         assert self.source is not None and self.given is not None
