@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compilers import explorer_says, write_compiler
+from compilers import explorer_says, good_compiler, write_compiler  # noqa: F401
 from explorer.core.recorder import TOTALS
 from explorer.show import doctor
 

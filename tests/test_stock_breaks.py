@@ -22,7 +22,7 @@ from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import BreakData, CompileData
 from explorer.records.check.trial import Trial
 from explorer.records.data.dynamo import NOTHING
-from explorer.records.stock import breaks
+from explorer.records.stock import fixes
 from explorer.records.stock.fixes import Fix, parsed_message, registry
 from explorer.records.stock.run import stock_run
 
@@ -118,7 +118,7 @@ def test_a_fix_that_takes_a_person_stays_untried() -> None:
 
 def test_a_fix_that_does_not_help_is_reported_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     useless = Fix("set verbose", {"verbose": True})
-    monkeypatch.setattr(breaks, "fix_of", lambda found, statement: useless)
+    monkeypatch.setattr(fixes, "fix_of", lambda found, statement: useless)
     said, compiles = fixed("branch_on_data")
     assert "it does not help: the graph still breaks here" in said and compiles[0].breaks
 

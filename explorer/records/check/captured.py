@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType, MethodType
 from typing import Any
@@ -50,10 +50,12 @@ def not_running(
             raise NotRun
 
     before = sys.gettrace()
-    with put_back(), suppress(NotRun):
+    with put_back():
         try:
             sys.settrace(runs)
             yield optimize(fn, config, compile_alone)
+        except NotRun as stopped:
+            stopped.__traceback__ = None  # whose frames hold it, and what the program lets go of
         finally:
             sys.settrace(before)
 
