@@ -336,7 +336,7 @@ def test_an_object_that_cannot_be_looked_at_does_not_break_the_cell(shell):
     shell.run("class Odd:\n    k = 2\n    @property\n    def __dict__(self): raise RuntimeError('no')\nodd = Odd()")
     done = shell.run("%%explore\ny = x * odd.k")
     assert done.success
-    assert "raised RuntimeError: no" in " ".join(done.record.notes)
+    assert "the class of odd defines __dict__" in " ".join(done.record.notes)
     assert torch.equal(shell.names["y"], shell.names["x"] * 2)
 
 

@@ -52,7 +52,8 @@ from explorer.core.text import Line, Text
 from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, aten_operator, info
 from explorer.ir.joint import Compiled, Halves
-from explorer.ir.program import CPU, TARGET_ABSENT, BuildFailed, Generation, Program, Target
+from explorer.ir.program import CPU, BuildFailed, Generation, Program, Target
+from explorer.ir.record import TARGET_ABSENT
 from explorer.ir.settings import kept, switches_grad_mode
 from explorer.ir.sizes import relations
 

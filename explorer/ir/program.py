@@ -13,17 +13,10 @@ import sympy
 import torch
 
 from explorer.core.origin import Origins
-from explorer.core.reasons import Why, reason
+from explorer.core.reasons import Why
 from explorer.core.text import Line, Text
 from explorer.ir.loops import Axis, Size
 from explorer.ir.schedule import MemoryPlan, Schedule
-
-TARGET_ABSENT = reason(
-    "pipeline.target_absent",
-    "the target is not on this machine",
-    "Code was generated and compiled for the named target but not run; the program itself ran eagerly.",
-    "Run on a machine with the target and pass tensors on it, or omit target=.",
-)
 
 
 @dataclass(frozen=True, slots=True)

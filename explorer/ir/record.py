@@ -13,7 +13,15 @@ from typing import Annotated, Any
 import msgspec
 
 from explorer.core.files import visible, writable
+from explorer.core.reasons import reason
 from explorer.core.text import count
+
+TARGET_ABSENT = reason(
+    "pipeline.target_absent",
+    "the target is not on this machine",
+    "Code was generated and compiled for the named target but not run; the program itself ran eagerly.",
+    "Run on a machine with the target and pass tensors on it, or omit target=.",
+)
 
 VERSION = 2
 """One more where a field is renamed or removed. Records of earlier versions are refused: no release wrote them."""

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import msgspec
 
 from explorer.ir import record as data
-from explorer.ir.program import TARGET_ABSENT
 from explorer.records.data.calls import OutsideGraphs, Place
 from explorer.records.data.dynamo import FAILED, failure_in_words, hint, names
 
@@ -57,7 +56,7 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
     for compile in compiles:
         for half in compile.halves:
             calls_by_kind.update(kind for kind, _ in half.nodes.values())
-        if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
+        if compile.fallback is not None and compile.fallback.code != data.TARGET_ABSENT:
             calls_by_kind["fallback"] += compile.operations
         for b in compile.breaks if not compile.raises else ():
             place = b.span.place() if b.span else b.instruction
