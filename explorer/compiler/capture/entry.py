@@ -271,10 +271,10 @@ class Engine:
         if seen.history.compiles >= self.config.recompile_limit:
             return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{seen.history.compiles} times"), seen)
         try:
-            with compile_scope(given.id, title) as id, collector_paused():
+            with compile_scope(given.id, title) as name, collector_paused():
                 self._note_recompile(given, seen.made)
                 with hook.modes_put_aside(), in_force(self.config.rules):
-                    guarded = _recorded(self.compile_frame(given, self.config), id)
+                    guarded = _recorded(self.compile_frame(given, self.config), name)
         except (FullGraphError, BackendFailed):
             raise
         except Exception as bug:
@@ -368,10 +368,6 @@ class Engine:
         return any(code is root for root in self.roots)
 
 
-WATCHING = ("pydevd", "coverage")
-"""Modules of debuggers and coverage tools, whose code runs on each line of a program."""
-
-
 def _recorded(made: GuardedCode, name: str) -> GuardedCode:
     """With the id that the record gave the compile, by which later compiles name it and the continuations it made."""
     if name == made.name:
@@ -379,6 +375,10 @@ def _recorded(made: GuardedCode, name: str) -> GuardedCode:
     known = made.history.continuations
     renamed = {key: replace(each, compile=name) if each.compile == made.name else each for key, each in known.items()}
     return replace(made, name=name, history=replace(made.history, continuations=renamed))
+
+
+WATCHING = ("pydevd", "coverage")
+"""Modules of debuggers and coverage tools, whose code runs on each line of a program."""
 
 
 def watching() -> tuple[str, ...]:
