@@ -54,22 +54,25 @@ def attacks(expression: str) -> Iterator[Callable[[int], str]]:
 
 
 def slowed(expression: str, flag: int, done: str) -> str:
-    """The attack under which four times the text takes more than eight times as long."""
+    """The attack under which four times the text takes more than eight times as long, each time it is measured:
+    a busy machine slows one measurement, an expression slows all."""
     compiled = re.compile(expression, flag)
     call = getattr(compiled, done)
 
     def seconds(text: str) -> float:
-        start = time.process_time()
+        start = time.thread_time()
         result = call("", text) if done in ("sub", "subn") else call(text)
         if done == "finditer":
             list(result)
-        return time.process_time() - start
+        return time.thread_time() - start
+
+    def grows(attack: Callable[[int], str]) -> bool:
+        short, long = (min(seconds(attack(length)) for _ in range(3)) for length in (LENGTH, 4 * LENGTH))
+        return long > 8 * max(short, SUSPECT / 2)
 
     for attack in attacks(expression):
-        if seconds(attack(LENGTH)) > SUSPECT:
-            short, long = (min(seconds(attack(length)) for _ in range(3)) for length in (LENGTH, 4 * LENGTH))
-            if long > 8 * max(short, SUSPECT / 2):
-                return attack(20)
+        if seconds(attack(LENGTH)) > SUSPECT and all(grows(attack) for _ in range(5)):
+            return attack(20)
     return ""
 
 
