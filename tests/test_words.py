@@ -122,6 +122,19 @@ def test_texts_and_names_of_the_package() -> None:
     assert [each for each in found if ONCE_USED.search(each[1]) or NO_NAMES.search(each[1])] == []
 
 
+def variables(path: Path) -> Iterator[str]:
+    """The names of a file's variables and parameters."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+def test_variables() -> None:
+    assert [(path.name, name) for path in SOURCES for name in variables(path) if name in ("said", "told")] == []
+
+
 def test_texts_of_the_viewer() -> None:
     files = [*(ROOT / "extension" / "src").rglob("*.ts"), *(ROOT / "extension" / "src").rglob("*.json")]
     files += (ROOT / "explorer" / "show" / "view").glob("*.json")

@@ -152,8 +152,8 @@ def attempted(graph: Graph, config: Config) -> Compiled:
         return fall_back(graph, refusal.why)
     except Exception as bug:
         note(CompilerBug, graph.name, traceback.format_exc())
-        said = f"{type(bug).__name__}: {bug}"
-        why = Why(YOUR_RULE, f"{said}, with {config.rules}") if config.rules else Why(COMPILER_BUG, said)
+        message = f"{type(bug).__name__}: {bug}"
+        why = Why(YOUR_RULE, f"{message}, with {config.rules}") if config.rules else Why(COMPILER_BUG, message)
         return fall_back(graph, why)
     if config.target not in (None, native(graph)) or any(half.call is None for half in compiled.halves):
         return RUN_EAGERLY((graph, Why(TARGET_ABSENT, str(config.target))))
@@ -185,8 +185,8 @@ def native(graph: Graph) -> Target:
 
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
-    said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
-    return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(said),)), fallback=why)
+    text = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
+    return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(text),)), fallback=why)
 
 
 def leaving_contexts(graph: Graph, forward: Callable[..., object]) -> Callable[..., Any]:

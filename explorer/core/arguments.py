@@ -28,8 +28,8 @@ def explained(usage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 close = [near for name in unknown for near in difflib.get_close_matches(name, settings, 1)]
                 meant = f" (did you mean {', '.join(f'{name}=' for name in close)}?)" if close else ""
                 listed = ", ".join(settings)
-                said = f"{function.__name__}: {error}{meant}; call it as {usage}; the settings are {listed}"
-                raise TypeError(said) from None
+                message = f"{function.__name__}: {error}{meant}; call it as {usage}; the settings are {listed}"
+                raise TypeError(message) from None
             return function(*args, **kwargs)
 
         return call

@@ -69,7 +69,7 @@ class EventRoom:
 OnStage = Callable[[CompileRun, StageRun], None]
 
 
-def _ignore(*told: object) -> None:
+def _ignore(*arguments: object) -> None:
     """A listener that ignores everything."""
 
 
@@ -102,7 +102,7 @@ class GraphTimer(Protocol):
 
 class Recorder:
     """Collects what happens while it is current, and notifies `progress` of each stage (live views). The time of those
-    callbacks, `told` seconds so far, counts for no stage and no compile. `calls` times the graphs of a program that
+    callbacks, `listener_seconds` so far, counts for no stage and no compile. `calls` times the graphs of a program that
     continues to run: when a compile ends, its records release the program's objects. `ids` is the prefix of the ids of
     its compiles."""
 
@@ -113,7 +113,7 @@ class Recorder:
         self._open: list[CompileRun] = []
         self._depth = 0
         self._progress = progress
-        self.told = 0.0
+        self.listener_seconds = 0.0
         self.calls = calls
         self._rooms: dict[tuple[int, str], EventRoom] = {}
         self.made = WeakSet[object]()
@@ -158,21 +158,21 @@ class Recorder:
     @contextmanager
     def _timed(self, run: CompileRun | StageRun) -> Iterator[None]:
         """Record in `run` the error that passes, and the time until the end, without that of listeners."""
-        run.started, told = time.perf_counter(), self.told
+        run.started, outer = time.perf_counter(), self.listener_seconds
         try:
             yield
         except BaseException as error:
             run.error = error
             raise
         finally:
-            run.seconds = time.perf_counter() - run.started - (self.told - told)
+            run.seconds = time.perf_counter() - run.started - (self.listener_seconds - outer)
 
     def _tell(self, listener: OnStage, compile: CompileRun, stage: StageRun) -> None:
         started = time.perf_counter()
         try:
             listener(compile, stage)
         finally:
-            self.told += time.perf_counter() - started
+            self.listener_seconds += time.perf_counter() - started
 
     def timed(self, graph: Callable[P, object]) -> Callable[P, Any]:
         """What runs the graph of the innermost open compile, timed where somebody wants that."""

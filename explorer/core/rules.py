@@ -110,8 +110,8 @@ class OwnRule:
             if type(error).__module__ != "builtins":  # the compiler's own way to say no, or the program's error
                 raise
             where = f" at {', '.join(origins())}" if origins() else ""
-            said = ENDLESS if isinstance(error, RecursionError) else str(error)
-            raise Unsupported(Why(YOUR_RULE, f"{self.name}{where}: {type(error).__name__}: {said}")) from error
+            message = ENDLESS if isinstance(error, RecursionError) else str(error)
+            raise Unsupported(Why(YOUR_RULE, f"{self.name}{where}: {type(error).__name__}: {message}")) from error
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def checks_of(found: Iterable[Found]) -> Checks:
 def commonest(checks: Checks, puzzle: str) -> list[Found]:
     """The first checks of those who failed a puzzle at first in the most common way."""
     first = [tried[0] for (_, id), tried in checks.items() if id == puzzle and not tried[0].line.ok]
-    said = Counter(each.line.message for each in first).most_common(1)
-    return [each for each in first if each.line.message == said[0][0]]
+    messages = Counter(each.line.message for each in first).most_common(1)
+    return [each for each in first if each.line.message == messages[0][0]]
 
 
 def examples(found: list[Found], board: Path) -> dict[str, str]:
@@ -113,8 +113,8 @@ def _people(people: dict[str, str], checks: Checks, seen: list[str]) -> str:
         for id in seen:
             tried = checks.get((who, id), [])
             at = solved(tried)
-            said, kind = (f"✓ {at}", "ok") if at else (count(len(tried), "try", "tries"), "not") if tried else ("", "")
-            yield _cell(said, kind)
+            state, kind = (f"✓ {at}", "ok") if at else (count(len(tried), "try", "tries"), "not") if tried else ("", "")
+            yield _cell(state, kind)
 
     return _table(["", *seen], map(row, people))
 
@@ -127,9 +127,9 @@ def _puzzles(checks: Checks, seen: list[str], links: Mapping[str, str]) -> str:
         yield f"<th>{escape(id)}: {escape(PUZZLES[id].title)}"
         yield _cell(f"{len(minutes)} of {len(tried)}")
         yield _cell(f"{median(minutes):.0f} min" if minutes else "")
-        said = f"{common[0].line.message} ({count(len(common), 'time')})" if common else ""
+        most = f"{common[0].line.message} ({count(len(common), 'time')})" if common else ""
         link = f' <a href="{escape(links[id], quote=True)}">Open its record</a>' if id in links else ""
-        yield _cell(said) + link
+        yield _cell(most) + link
 
     return _table(["", "solved", "median, from the first try", "commonest first failure"], map(row, seen))
 

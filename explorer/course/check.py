@@ -45,8 +45,8 @@ def checked(
     except Failure as failed:
         verdict = CheckResult(puzzle.id, False, failed.message, failed.step)
     except Exception as error:
-        said = f"{type(error).__name__}: {explained(error, answer.names)}"
-        verdict = CheckResult(puzzle.id, False, said, answer.step)
+        message = f"{type(error).__name__}: {explained(error, answer.names)}"
+        verdict = CheckResult(puzzle.id, False, message, answer.step)
     else:
         figures = {score.name: float(score.yours) for score in scores}
         verdict = CheckResult(puzzle.id, True, "right", scores=tuple(map(str, scores)), figures=figures)
@@ -60,7 +60,7 @@ def _opened(verdict: CheckResult, show: Show, place: Path) -> CheckResult:
     try:
         record, at = show()
     except Exception as error:  # what is recorded is the answer's, and may raise
-        said = next(iter(str(error).splitlines()), "")
-        why = f"{verdict.message}\n(no record can be shown: {type(error).__name__}: {said})"
+        message = next(iter(str(error).splitlines()), "")
+        why = f"{verdict.message}\n(no record can be shown: {type(error).__name__}: {message})"
         return msgspec.structs.replace(verdict, message=why)
     return msgspec.structs.replace(verdict, record=str(record.save(place)), at=at)

@@ -66,7 +66,7 @@ def position(yours: object, right: object, *, loose: float = 0.0) -> str:
             return f"yours gives {type(yours).__name__}, eager {len(right)} results"
         pairs = zip(yours, right, strict=True)
         found = ((at, position(a, b, loose=loose)) for at, (a, b) in enumerate(pairs))
-        return next((f"in result {at}: {said}" for at, said in found if said), "")
+        return next((f"in result {at}: {difference}" for at, difference in found if difference), "")
     if not isinstance(right, torch.Tensor):
         return "" if yours == right else f"yours gives {yours!r}, eager {right!r}"
     if not isinstance(yours, torch.Tensor):

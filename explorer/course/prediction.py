@@ -90,27 +90,27 @@ class Prediction:
         return f"{self.name} = {json.dumps(dict.fromkeys(self.right)).replace('null', '...')}\n"
 
     def check(self, answer: Answer) -> tuple[Score, ...]:
-        said = answer[self.name]
+        answered = answer[self.name]
         with answer.at("defined"):
-            if not isinstance(said, dict):
+            if not isinstance(answered, dict):
                 answer.fail(f"`{self.name}` is a dict with a number for each of {', '.join(self.right)}")
-            if missing := [key for key in self.right if key not in said]:
+            if missing := [key for key in self.right if key not in answered]:
                 answer.fail(f"`{self.name}` has no number for {', '.join(missing)}")
-            if more := [key for key in said if key not in self.right]:
+            if more := [key for key in answered if key not in self.right]:
                 answer.fail(f"`{self.name}` has {more[0]!r}, which is none of {', '.join(self.right)}")
-            if strange := [key for key, number in said.items() if not _is_whole(number)]:
-                answer.fail(f"`{strange[0]}`: {said[strange[0]]!r} is not a whole number")
+            if strange := [key for key, number in answered.items() if not _is_whole(number)]:
+                answer.fail(f"`{strange[0]}`: {answered[strange[0]]!r} is not a whole number")
         wrong: list[tuple[str, Found]] = []
         for key in self.right:
             with answer.at("right", key):
                 found = self.find(answer, key)
-                if said[key] != found[0]:
+                if answered[key] != found[0]:
                     wrong.append((key, found))
         with answer.at("right"):
             if wrong:
                 key, (_, words, record, at) = wrong[0]
                 also = "".join(f"\n`{other}` is wrong too" for other, _ in wrong[1:])
-                answer.fail(f"`{key}`: you said {said[key]}, {words}{also}", record, at)
+                answer.fail(f"`{key}`: you said {answered[key]}, {words}{also}", record, at)
         return ()
 
 

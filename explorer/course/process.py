@@ -82,17 +82,17 @@ def _verdict(id: str, folder: Path, status: int, seconds: float, memory: int) ->
     step, _, at = (_read(folder / "step") or "defined").partition("\n")
     where = f" while it was checked on {at}" if at else ""
     if status == TIMEOUT:
-        said = f"not done after {WAITS * seconds:g} s{where}: does it wait for something?"
+        message = f"not done after {WAITS * seconds:g} s{where}: does it wait for something?"
     elif status == -signal.SIGXCPU:
-        said = f"used {seconds:g} s of processor time{where}: is there a loop that does not end?"
+        message = f"used {seconds:g} s of processor time{where}: is there a loop that does not end?"
     elif "MemoryError" in printed or "can't allocate" in printed:
-        said = f"needs more than {memory >> 20} MiB{where}"
+        message = f"needs more than {memory >> 20} MiB{where}"
     elif status < 0:
         name = signal.Signals(-status).name
-        said = f"the process ended with {name}{where}{ENDED.get(signal.Signals(-status), '')}"
+        message = f"the process ended with {name}{where}{ENDED.get(signal.Signals(-status), '')}"
     else:
-        said = f"the check ended by itself with status {status}{where}"
-    return CheckResult(id, False, said, step, printed=printed)
+        message = f"the check ended by itself with status {status}{where}"
+    return CheckResult(id, False, message, step, printed=printed)
 
 
 def _read(path: Path) -> str:

@@ -101,11 +101,11 @@ class Answer:
             at = f" on {what}" if what else ""
             raise Failure(step, f"{type(error).__name__}{at}: {explained(error, self.names)}") from error
 
-    def fail(self, said: str, record: Record | None = None, at: str = "") -> NoReturn:
+    def fail(self, message: str, record: Record | None = None, at: str = "") -> NoReturn:
         """Raises Failed, of the current step, which the record shows at a pane or an address."""
         if record is not None:
             self.shown(record, at)
-        raise Failure(self.step, said)
+        raise Failure(self.step, message)
 
     def shown(self, record: Record, at: str) -> None:
         """The record shows a failure from here on."""
@@ -114,13 +114,13 @@ class Answer:
 
 def explained(error: BaseException, names: Mapping[str, object]) -> str:
     """The first line of what an error says; of an unknown name also which names there are."""
-    said = next(iter(str(error).splitlines()), "")
+    message = next(iter(str(error).splitlines()), "")
     if isinstance(error, RecursionError):
-        return f"{said}: what ends the recursion?"
+        return f"{message}: what ends the recursion?"
     if not isinstance(error, NameError):
-        return said
+        return message
     known = ", ".join(sorted(name for name in names if not name.startswith("_")))
-    return f"{said}. A puzzle's cell is checked by itself; beside Python's own names it has: {known}"
+    return f"{message}. A puzzle's cell is checked by itself; beside Python's own names it has: {known}"
 
 
 @dataclass(frozen=True)

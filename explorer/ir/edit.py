@@ -54,8 +54,8 @@ class EditedSource:
                 if was != now:
                     raise EditRefused(f"parameters and decorators of {old.co_name} apply where it is defined; {RERUN}")
                 if outer := sorted({*new.co_freevars} - {*given.co_freevars}):
-                    said = f"{old.co_name} did not use {', '.join(outer)} of the function around it"
-                    raise EditRefused(f"{said}; {RERUN}")
+                    message = f"{old.co_name} did not use {', '.join(outer)} of the function around it"
+                    raise EditRefused(f"{message}; {RERUN}")
                 return new.replace(co_qualname=given.co_qualname)
         raise EditRefused(f"{given.co_qualname} is not as in {self.file}, which changed since it was run")
 

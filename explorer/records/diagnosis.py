@@ -104,12 +104,12 @@ def _by_fact(each: data.RecompileData, known: Mapping[str, data.CompileData]) ->
 
 def fact(each: data.RecompileData, guard: data.GuardData | None) -> re.Match[str] | None:
     """What of the guard's source differed, and how, where that was one value."""
-    said = each.words or each.why
-    said = failure_in_words(said) or said  # of records that hold torch's text
+    text = each.words or each.why
+    text = failure_in_words(text) or text  # of records that hold torch's text
     source = names(guard.source) if guard is not None else ""
-    if source and said.startswith((f"{source} ", f"{source}.")):
-        said = said[len(source) + 1 :]
-    return _FACT.fullmatch(re.sub(r"\Ais of type ", "type is ", said))
+    if source and text.startswith((f"{source} ", f"{source}.")):
+        text = text[len(source) + 1 :]
+    return _FACT.fullmatch(re.sub(r"\Ais of type ", "type is ", text))
 
 
 def guard_of(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> data.GuardData | None:
@@ -120,9 +120,9 @@ def guard_of(each: data.RecompileData, known: Mapping[str, data.CompileData]) ->
 def _checked(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> str:
     """The check without the values that differ from one compile to the next: what counts as the same guard."""
     guard = guard_of(each, known)
-    told = fact(each, guard)
-    if guard is not None and told is not None:
-        return f"{guard.source} {told['what'] or ''}"
+    found = fact(each, guard)
+    if guard is not None and found is not None:
+        return f"{guard.source} {found['what'] or ''}"
     return re.sub(r"(==|!=) [^,)]*|\b\d{9,}\b", r"\1", each.expression.partition("  #")[0])
 
 
@@ -135,11 +135,11 @@ def _failed(
     values = tuple(dict.fromkeys(value for compile, each in failures for value in guarded_values(each, known)))
     span = guard.span if guard is not None else None
     words = last.words.removeprefix(FAILED) or (guard.words if guard is not None else "")
-    told = fact(last, guard)
+    found = fact(last, guard)
     if guard is not None and guard.shape is not None:
         words = guard.words
-    if guard is not None and told is not None:
-        words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
+    if guard is not None and found is not None:
+        words = _asked(names(guard.source), found["what"] or "") if found["what"] or len(values) > 2 else guard.words
     advice = dict.fromkeys(stops(each, known, known.get(compile.id)) for compile, each in failures)
     advised = "; ".join(filter(None, advice))
     also = len(made) - len({compile.id for compile, each in failures if each == causes(compile, known)[0]})
@@ -159,12 +159,12 @@ def guarded_values(each: data.RecompileData, known: Mapping[str, data.CompileDat
     """(expected, actual) values of the guard."""
     guard = guard_of(each, known)
     wanted = guard.constant.text if guard is not None and guard.constant is not None else ""
-    if (told := fact(each, guard)) is not None:
+    if (found := fact(each, guard)) is not None:
         known_end = f", expected {wanted}"
-        if wanted and not told["what"] and told.string.endswith(known_end):  # the values may hold any words
-            return wanted, told.string.removeprefix("is ").removesuffix(known_end)
-        values = told["wanted"], told["seen"]
-        return tuple(each.removeprefix("builtins.") for each in values) if told["what"] == "type" else values
+        if wanted and not found["what"] and found.string.endswith(known_end):  # the values may hold any words
+            return wanted, found.string.removeprefix("is ").removesuffix(known_end)
+        values = found["wanted"], found["seen"]
+        return tuple(each.removeprefix("builtins.") for each in values) if found["what"] == "type" else values
     if guard is not None and guard.shape is not None:
         return tuple(filter(None, (names((each.seen or each.why.removeprefix("with ")).replace(", ", " and ")),)))
     return tuple(filter(None, (wanted, each.seen)))
@@ -180,12 +180,12 @@ def stops(
     guard, of = guard_of(failed, known), known.get(failed.of)
     if of is not None and made is not None and of.title != made.title:
         return OTHERS
-    told = fact(failed, guard)
+    found = fact(failed, guard)
     source = guard.source if guard is not None else ""
     if guard is not None and guard.shape is not None and of is not None:
         return _relation_advice(guard, failed, of, made)
-    if told is not None and (size := _SIZE.search(told["what"] or "")) is not None:
-        if {told["wanted"], told["seen"]} & {"0", "1"}:
+    if found is not None and (size := _SIZE.search(found["what"] or "")) is not None:
+        if {found["wanted"], found["seen"]} & {"0", "1"}:
             return ONE_AND_NONE
         if setting := _PARAMETER.search(failed.why):
             return f"set {setting[1]}: the sizes of parameters are fixed otherwise"
@@ -209,7 +209,7 @@ def stops(
     if _KEY_OF.match(source):
         return _ADVICE["keys"]
     kind = guard.constant.type if guard.constant is not None else ""
-    if kind == "NoneType" or told is not None and told["seen"] == "None":
+    if kind == "NoneType" or found is not None and found["seen"] == "None":
         return "pass None always or never, or use one compiled function for each case"
     if guard.constant is not None and kind in ("int", "float"):
         name = names(source) or "the number"
@@ -217,7 +217,7 @@ def stops(
             return f"compile with dynamic=True; the new compile already takes other values of {name}"
         tensor = f" (torch.tensor({name}))" if source else ""
         return f"if {name} is only used in arithmetic, pass a tensor{tensor}: tensor values are not guarded"
-    if kind == "bool" and (told is None or told["seen"] in ("True", "False")):
+    if kind == "bool" and (found is None or found["seen"] in ("True", "False")):
         return "no change is needed: it is compiled once for True and once for False, and both compiles are kept"
     if guard.constant is not None or _MEMBER.search(f"{guard.expression} {failed.seen}"):
         return FEW_VALUES
@@ -277,8 +277,8 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 def subject(failed: data.RecompileData, guard: data.GuardData | None) -> str:
     """What a failed check is about, without values, which are the program's own: its strings may hold any words."""
-    if (told := fact(failed, guard)) is not None:
-        return f"{told['what'] or ''} is "
+    if (parts := fact(failed, guard)) is not None:
+        return f"{parts['what'] or ''} is "
     return " ".join(_about(text) for text in (failed.words, failed.why))
 
 
@@ -369,8 +369,8 @@ def error_of(
 
 def user_line(text: str) -> data.SpanData | None:
     """The innermost line of the program that torch's text of an error names."""
-    told = max((text.find(word) for word in _USER), default=-1)
-    places = _RAISED_AT.findall(text) or (_PLACE.findall(text[told:]) if told >= 0 else [])
+    start = max((text.find(word) for word in _USER), default=-1)
+    places = _RAISED_AT.findall(text) or (_PLACE.findall(text[start:]) if start >= 0 else [])
     own = [each for each in places if "/torch/" not in each[0]] or places
     return data.SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
 
@@ -409,7 +409,7 @@ def eager(compiles: Iterable[data.CompileData], more: Iterable[data.EagerData] =
 
 def _never_compiled(compile: data.CompileData, titles: Collection[str]) -> Iterator[data.EagerData]:
     """Continuations of our compile that no call got to; of a frame whose first compile is here, since those that others
-    made may be compiled since then. Stock's are told where it is watched."""
+    made may be compiled since then. Stock's are reported where it is watched."""
     for broke in compile.breaks:
         names = [name for name in broke.continuation.split(", ") if name]
         missing = [name for name in names if name not in titles]
@@ -422,9 +422,10 @@ def _never_compiled(compile: data.CompileData, titles: Collection[str]) -> Itera
 
 def untimed(found: Collection[data.EagerData], why: str) -> tuple[data.EagerData, ...]:
     """With why those that were not timed were not, where that is not known yet."""
-    told = (each.measured or not each.reached for each in found)
+    measured = (each.measured or not each.reached for each in found)
     return tuple(
-        each if known else msgspec.structs.replace(each, measured=why) for each, known in zip(found, told, strict=True)
+        each if known else msgspec.structs.replace(each, measured=why)
+        for each, known in zip(found, measured, strict=True)
     )
 
 
@@ -435,9 +436,9 @@ def timed(
     whys: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[data.EagerData, ...]:
     """With what each took in the calls that were measured, or why that is not known: `whys` say it by compile. What
-    several stand for, as breaks of one graph, is told with the first."""
+    several stand for, as breaks of one graph, is reported with the first."""
     known = {each.id: each for each in compiles}
-    told: set[tuple[str, Place]] = set()
+    reported: set[tuple[str, Place]] = set()
 
     def of(each: data.EagerData) -> Iterator[tuple[OutsideGraphs, Place]]:
         compile = known.get(each.compile)
@@ -459,13 +460,13 @@ def timed(
         if not each.reached:
             return each
         all_of_it = list(of(each))
-        some = [(call, place) for call, place in all_of_it if (call.engine, place) not in told]
+        some = [(call, place) for call, place in all_of_it if (call.engine, place) not in reported]
         if not some:
             of_it = known.get(each.compile)
             asked = [call.absent for call in outside if of_it is None or call.engine == of_it.engine]
             why = whys.get(each.compile) or (asked[0] if len(asked) == 1 else NOT_MEASURED * bool(asked))
             return msgspec.structs.replace(each, measured=TOLD_BEFORE if all_of_it else why)
-        told.update((call.engine, place) for call, place in some)
+        reported.update((call.engine, place) for call, place in some)
         shares = [call.shares[place] for call, place in some]
         calls = [call.name for call, _ in some]
         return msgspec.structs.replace(

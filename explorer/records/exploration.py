@@ -524,7 +524,7 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
             if getattr(error, "reaches_program", False) or trial.runs_in_eager:
                 raise CompileRaised(recorder, error) from error
             raise
-        compile_seconds = clock.perf_counter() - started - recorder.told
+        compile_seconds = clock.perf_counter() - started - recorder.listener_seconds
     progress.on_phase("comparing with eager")
     compared = timed = trial
     if captured is not None:
@@ -636,13 +636,13 @@ def contents(
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     if measured:
         compiles = with_live_bytes(with_guard_costs(compiles, measured.guards), measured.live, measured.recompute)
-    said = "" if error is None else whole_text(error)
+    text = "" if error is None else whole_text(error)
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
-    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=said, lines=lines)
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=text, lines=lines)
     place = None if error is None else raised_at(error)
     errors = tuple(each if each.span else msgspec.structs.replace(each, span=place) for each in made.errors)
-    return msgspec.structs.replace(made, error=said, errors=errors)
+    return msgspec.structs.replace(made, error=text, errors=errors)
 
 
 @dataclass(frozen=True)

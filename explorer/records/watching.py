@@ -65,7 +65,7 @@ class LiveView(Protocol):
 
 
 class WatchedProgram:
-    """A context manager that records while the program runs unchanged; `view` is told of it meanwhile."""
+    """A context manager that records while the program runs unchanged; `view` is notified meanwhile."""
 
     def __init__(self, title: str = "", view: LiveView | None = None) -> None:
         self.title = title or "watch"
@@ -102,9 +102,9 @@ class WatchedProgram:
         self._ends.close()
         self._calls.close()
         if error is not None and not (isinstance(error, SystemExit) and error.code in (None, 0)):
-            said = whole_text(error)
-            self._notes = (f"The program ended with {headline(said)}",)
-            self._raised = said, raised_at(error)
+            text = whole_text(error)
+            self._notes = (f"The program ended with {headline(text)}",)
+            self._raised = text, raised_at(error)
         self.spent = self._seen.spent
         self._ended = self._now()
         if self._view is not None:
@@ -152,17 +152,17 @@ class WatchedProgram:
             moment=now["moment"], raised=self._raised,
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
-        said: tuple[str, ...] = ()
+        parts: tuple[str, ...] = ()
         if cut:
-            said = (f"Of the first {count(cut, 'compile')} the stages were dropped, to save memory.",)
+            parts = (f"Of the first {count(cut, 'compile')} the stages were dropped, to save memory.",)
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
-            said += (TIMED_SELDOM,)
+            parts += (TIMED_SELDOM,)
         if self._seen.processes:
-            said += (ELSEWHERE.format(count(self._seen.processes, "process", "processes")),)
-        said += tuple(STANCE.format(each) for each in self._seen.stances)
+            parts += (ELSEWHERE.format(count(self._seen.processes, "process", "processes")),)
+        parts += tuple(STANCE.format(each) for each in self._seen.stances)
         if not (ours or stock or calls or self._seen.stances):
-            said += (NO_CALL,)
-        return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))
+            parts += (NO_CALL,)
+        return msgspec.structs.replace(made, notes=(*made.notes, *parts, *self._notes))
 
     def _with_runs(self, compile: data.CompileData) -> data.CompileData:
         runs = self._calls.runs.get(compile.id)

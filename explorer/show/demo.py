@@ -188,9 +188,9 @@ def demo(out: Path, progress: DemoProgress, *, with_stock: bool = True) -> Path:
             try:
                 entries[case] = write_with_stock(out, case, run, step)
             except Exception as error:  # of stock's compile, where Python's headers are missing, say
-                said = f"{case.title}: stock torch.compile raises {type(error).__name__}: {complaint(str(error))}."
-                progress.say(said)
-                raised = f"{raised} {said}".strip()
+                message = f"{case.title}: stock torch.compile raises {type(error).__name__}: {complaint(str(error))}."
+                progress.say(message)
+                raised = f"{raised} {message}".strip()
         write_index(out, entries.values(), pending=case is not cases()[-1], raised=raised)
     progress.table(list(entries.values()))
     return report

@@ -118,8 +118,8 @@ def _compiler() -> list[Finding]:
 
 
 def _kernels() -> list[Finding]:
-    """A function compiled in a folder of its own, and in the cache. What keeps the first from being built is said once:
-    the second is not tried, and nothing is if there is no compiler."""
+    """A function compiled in a folder of its own, and in the cache. What keeps the first from being built is
+    reported once: the second is not tried, and nothing is if there is no compiler."""
     try:
         chosen_compiler()
     except Unsupported:

@@ -57,10 +57,10 @@ def lines(kernel: KernelData) -> Iterator[str]:
         return
     yield f"{kernel.id} {kernel.function}: throughput {MODEL.format(PROCESSORS[processor])}:"
     parts = _REGION.split(ended.output)
-    said = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
+    text = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
     for number, (first, last) in enumerate(found):
         place = _place_of(asm.lines[first : last + 1], kernel)
-        yield f"  {_summary(said.get(number, ''), len(regions[number]))}: {place}"
+        yield f"  {_summary(text.get(number, ''), len(regions[number]))}: {place}"
 
 
 def innermost(asm: tuple[LineData, ...]) -> list[tuple[int, int]]:
@@ -80,12 +80,12 @@ def innermost(asm: tuple[LineData, ...]) -> list[tuple[int, int]]:
     return sorted(chosen)
 
 
-def _summary(said: str, instructions: int) -> str:
-    known = {name: int(number) for name, number in _COUNTED.findall(said)}
+def _summary(output: str, instructions: int) -> str:
+    known = {name: int(number) for name, number in _COUNTED.findall(output)}
     if not known.get("Iterations") or not known.get("Total Cycles"):
         return f"{count(instructions, 'instruction')}, not predicted"
     cycles = known["Total Cycles"] / known["Iterations"]
-    share = dict(_PRESSURE.findall(said))
+    share = dict(_PRESSURE.findall(output))
     waits = {"for results": "Data Dependencies", "for execution units": "Resource Pressure"}
     most = max(waits, key=lambda each: float(share.get(waits[each], 0)))
     held = f", waiting most {most}" if float(share.get(waits[most], 0)) else ""

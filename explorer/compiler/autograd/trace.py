@@ -491,8 +491,8 @@ class JointTracer:
 
     def versions(self, changed: set[int]) -> dict[int, int]:
         """By how much the versions of inputs grow."""
-        told = {i: info(node).writes for i, node in enumerate(self.captured.inputs) if i in self.inputs}
-        grown = {i: self.inputs[i]._version if count is None else count for i, count in told.items()}
+        writes = {i: info(node).writes for i, node in enumerate(self.captured.inputs) if i in self.inputs}
+        grown = {i: self.inputs[i]._version if count is None else count for i, count in writes.items()}
         return {i: count for i, count in grown.items() if count or i in changed}
 
     def autograd_saw(self, index: int) -> bool:

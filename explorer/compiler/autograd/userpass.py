@@ -33,8 +33,8 @@ def user_pass(function: GraphPass) -> Stage[Graph, Graph]:
             result = function(module)
         except Exception as error:
             raised = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"{name} raised {type(error).__name__}: {error} ({raised.filename}:{raised.lineno})"
-            raise Unsupported(Why(reasons.YOUR_PASS, said)) from error
+            message = f"{name} raised {type(error).__name__}: {error} ({raised.filename}:{raised.lineno})"
+            raise Unsupported(Why(reasons.YOUR_PASS, message)) from error
         changed = module if result is None else result
         made = copied(changed.graph)
         constants = {str(n.target): attribute(changed, str(n.target)) for n in made.nodes if n.op == "get_attr"}

@@ -116,8 +116,8 @@ def _backward(
         held = _context_values(t, context, lambda tensor: new[id(tensor)])
         known = FunctionContext(context.needs, dict(zip(context.overlay, held, strict=True)))
         rest = iter(given)
-        told = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
-        found = t.get_attr(ClassValue(cls), "backward").call(t, [known, *told], {})
+        gradients = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
+        found = t.get_attr(ClassValue(cls), "backward").call(t, [known, *gradients], {})
         grads = found.unpack(t) if isinstance(found, TupleValue) else [found]
         if len(grads) < len(args):
             unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__}.backward returns too few gradients")

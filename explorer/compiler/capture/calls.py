@@ -217,8 +217,8 @@ def bind_arguments(t: Tracer, function: FunctionValue, args: list[Value], kwargs
         bound[names[after]] = t.from_python(rest)
     elif rest:
         if by_place := [name for name in names[: code.co_posonlyargcount] if name in rest]:
-            said = "got some positional-only arguments passed as keyword arguments:"
-            t.raise_(TypeError, f"{function.name}() {said} '{', '.join(by_place)}'")
+            message = "got some positional-only arguments passed as keyword arguments:"
+            t.raise_(TypeError, f"{function.name}() {message} '{', '.join(by_place)}'")
         t.raise_(TypeError, f"{function.name}() got an unexpected keyword argument '{next(iter(rest))}'")
     missing = [name for name in names[: count + keyword_only] if name not in bound]
     if missing:
@@ -228,20 +228,20 @@ def bind_arguments(t: Tracer, function: FunctionValue, args: list[Value], kwargs
 
 def _missing(t: Tracer, function: FunctionValue, names: list[str], by_place: bool) -> None:
     shown = [repr(name) for name in names]
-    told = " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])}, and {shown[-1]}"
+    listed = " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])}, and {shown[-1]}"
     kind = f"{'positional' if by_place else 'keyword-only'} argument{'s' * (len(names) > 1)}"
-    t.raise_(TypeError, f"{function.name}() missing {len(names)} required {kind}: {told}")
+    t.raise_(TypeError, f"{function.name}() missing {len(names)} required {kind}: {listed}")
 
 
 def _too_many(t: Tracer, function: FunctionValue, given: int, named: list[str]) -> None:
     count, optional = function.code.co_argcount, len(function.defaults(t))
     takes = f"from {count - optional} to {count}" if optional else str(count)
     plural = "s" * (count != 1 or bool(optional))
-    said = f"{given} was" if given == 1 else f"{given} were"
+    were_given = f"{given} was" if given == 1 else f"{given} were"
     if named:
         keywords = f"{len(named)} keyword-only argument{'s' * (len(named) > 1)}"
-        said = f"{given} positional argument{'s' * (given != 1)} (and {keywords}) were"
-    t.raise_(TypeError, f"{function.name}() takes {takes} positional argument{plural} but {said} given")
+        were_given = f"{given} positional argument{'s' * (given != 1)} (and {keywords}) were"
+    t.raise_(TypeError, f"{function.name}() takes {takes} positional argument{plural} but {were_given} given")
 
 
 def rule_for(t: Tracer, function: Callable[..., object]) -> Rule | None:

@@ -556,8 +556,8 @@ def eagerly(
     result = hook.unwatched(function)(*arguments)
     if isinstance(error, Refuted):
         return result
-    said = f"{type(error).__name__}: {error}{raised_at(error)}"
-    note(GraphRaised, function.__qualname__, "".join(traceback.format_exception(error)), said)
+    message = f"{type(error).__name__}: {error}{raised_at(error)}"
+    note(GraphRaised, function.__qualname__, "".join(traceback.format_exception(error)), message)
     return result
 
 

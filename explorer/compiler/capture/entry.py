@@ -279,10 +279,10 @@ class Engine:
             raise
         except Exception as bug:
             note(CompilerBug, given.id, traceback.format_exc())
-            said = f"{type(bug).__name__}: {bug}"
+            message = f"{type(bug).__name__}: {bug}"
             if rules := self.config.rules:
-                return self._give_up(given, Why(YOUR_RULE, f"{said}, with {rules}"), seen)
-            return self._give_up(given, Why(reasons.COMPILER_BUG, said), seen)
+                return self._give_up(given, Why(YOUR_RULE, f"{message}, with {rules}"), seen)
+            return self._give_up(given, Why(reasons.COMPILER_BUG, message), seen)
         return self._accept(given, guarded, seen)
 
     def _known(self, code: types.CodeType) -> _Known:
@@ -346,12 +346,12 @@ class Engine:
         for made in before:
             assert made.manager is not None
             name = made.name if made.manager in current.made else ""
-            said = made.manager.failure(dict(given.locals))
-            failed = failures(made.guards, given, said)
+            message = made.manager.failure(dict(given.locals))
+            failed = failures(made.guards, given, message)
             for guard, how in failed:
                 note(GuardFailed, name, guard.id, guard.text, how)
-            if not failed and said:
-                note(GuardFailed, name, "", said, "only the C++ check sees what differs")
+            if not failed and message:
+                note(GuardFailed, name, "", message, "only the C++ check sees what differs")
 
     def wanted(self, code: types.CodeType) -> bool:
         """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""

@@ -553,7 +553,7 @@ class GlobalStateIs(Condition):
         return ", ".join(self.state.differences(global_state(frame.devices)))
 
 
-def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list[tuple[Guard, str]]:
+def failures(guards: Iterable[Guard], frame: InputFrame, message: str = "") -> list[tuple[Guard, str]]:
     """Every guard that the values of `frame` break, and how, with what they are.
 
     The C++ check stops at the first, of which it `said` something and which comes first here, too; this asks Python
@@ -574,14 +574,14 @@ def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list
             found.append((guard, how))
             if isinstance(guard.condition, (TypeIs, TensorMatch, IsObject)) and guard.source is not None:
                 other.add(guard.source)
-    found.sort(key=lambda failed: not _is_reported(said, failed[0]))
+    found.sort(key=lambda failed: not _is_reported(message, failed[0]))
     return found or unreadable  # an item that is not there, say, of a dictionary whose keys are others
 
 
-def _is_reported(said: str, guard: Guard) -> bool:
+def _is_reported(message: str, guard: Guard) -> bool:
     """Whether torch's message is about this guard; for a tensor it names the tensor and what differs."""
     name = guard.source.name if guard.source is not None else ""
-    return said == guard.text or isinstance(guard.condition, TensorMatch) and said.startswith(f"tensor '{name}' ")
+    return message == guard.text or isinstance(guard.condition, TensorMatch) and message.startswith(f"tensor '{name}' ")
 
 
 def _bases(source: Source) -> Iterator[Source]:

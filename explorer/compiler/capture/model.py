@@ -102,10 +102,10 @@ def _of_constants(t: Tracer, function: Callable[..., object], left: Value, right
     try:
         plain = left.constant(), right.constant()
     except NotConstant:
-        said = type_error(function, left.python_type(), right.python_type())
-        if said is None:
+        message = type_error(function, left.python_type(), right.python_type())
+        if message is None:
             unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
-        t.raise_(TypeError, said)
+        t.raise_(TypeError, message)
     return t.from_python(t.python(function, *plain))
 
 

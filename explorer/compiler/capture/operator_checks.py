@@ -112,9 +112,9 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
         torch.are_deterministic_algorithms_enabled(),
     )
     shapes = (empty or indexing) and most is None and not _sets_by_mask(target, args)
-    said, sizes = _asked(target, given, settings, shapes)
-    if said or not empty or most is not None:
-        return said
+    message, sizes = _asked(target, given, settings, shapes)
+    if message or not empty or most is not None:
+        return message
     expected = tuple(tuple(_size_hint(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
     return "" if sizes in (None, expected) else f"gives sizes {sizes}, its rule for fake tensors {expected}"
 
@@ -260,9 +260,9 @@ def _tried(
         sizes = tuple(tuple(tensor.shape) for tensor in made)
         return (_derivative_error(target, *map(_made, given)) if _wants_gradients(given) else ""), sizes
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        said = str(error).strip().partition("\n")[0]
-        by_number = said == "ZeroDivisionError" and len(tensors_in((args, tuple(kwargs.values())))) == 1
-        return said if shapes or ABOUT_DTYPES.search(said) or (by_number and tensors_in(args[:1])) else "", None
+        message = str(error).strip().partition("\n")[0]
+        by_number = message == "ZeroDivisionError" and len(tensors_in((args, tuple(kwargs.values())))) == 1
+        return message if shapes or ABOUT_DTYPES.search(message) or (by_number and tensors_in(args[:1])) else "", None
     except Exception:  # about the zeros, then
         return "", None
     finally:
@@ -293,8 +293,8 @@ def _derivative_error(target: Callable[..., object], args: Sequence[object], kwa
             with torch._C._DisableAutocast():
                 torch.autograd.grad(made, inputs, list(map(torch.ones_like, made)), allow_unused=True)
     except Exception as error:
-        said = str(error).strip().partition("\n")[0]
-        return f"its derivative: {said}" if made and ABOUT_DTYPES.search(said) else ""
+        message = str(error).strip().partition("\n")[0]
+        return f"its derivative: {message}" if made and ABOUT_DTYPES.search(message) else ""
     return ""
 
 

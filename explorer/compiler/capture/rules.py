@@ -85,9 +85,9 @@ def each(*callables: object) -> Callable[[Callable[..., Value]], Callable[..., V
     return register
 
 
-def breaks(why: str, said: str, *callables: object) -> None:
+def breaks(why: str, message: str, *callables: object) -> None:
     """Register that calls of these are Python's."""
-    CALLS.rule(*callables)(lambda t, args, kwargs: unsupported(why, said))
+    CALLS.rule(*callables)(lambda t, args, kwargs: unsupported(why, message))
 
 
 def existing(owner: object, *names: str) -> list[Any]:

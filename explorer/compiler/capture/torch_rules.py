@@ -270,8 +270,8 @@ def _is_all_true(t: Tracer, value: Value) -> Value:
     """Whether all elements are true. The checks of torch.distributions on their arguments run after the graph."""
     found = graph_call(t, "call_function", torch._is_all_true, [value], {})
     asks = str(t.stack.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
-    said = ("a value of a distribution is not within its constraints",)
-    return Constant(True) if asks and is_checked_later(t, found, ValueError, said) else found
+    messages = ("a value of a distribution is not within its constraints",)
+    return Constant(True) if asks and is_checked_later(t, found, ValueError, messages) else found
 
 
 @positional(torch._assert)
@@ -408,17 +408,18 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
     given = {**dict(zip(("input", "p", "training", "inplace"), args, strict=False)), **kwargs}
     p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
     if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
-        said = training.value if isinstance(training, Constant) else None
-        is_known = isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(said, bool)
+        is_training = training.value if isinstance(training, Constant) else None
+        is_known = isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(is_training, bool)
         if is_known and isinstance(share := p.known(t), (int, float)):
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
-            if share == 0 or 0 < share <= 1 and (empty or not said):
+            if share == 0 or 0 < share <= 1 and (empty or not is_training):
                 if t.tape.inference and (x.fake.is_neg() or x.fake.is_conj()):  # then eager gives a copy without them
                     x = graph_call(t, "call_method", "resolve_neg", [x], {})
                     return graph_call(t, "call_method", "resolve_conj", [x], {})
                 return x
             inplace = given.get("inplace", Constant(False))
-            if share == 1 and said and isinstance(inplace, Constant) and not inplace.value:  # eager draws nothing
+            # eager draws nothing
+            if share == 1 and is_training and isinstance(inplace, Constant) and not inplace.value:
                 none = graph_call(t, "call_method", "new_zeros", [x, TupleValue([])], {})
                 return graph_call(t, "call_method", "mul", [x, none], {})
     return graph_call(t, "call_function", function, args, kwargs)

@@ -187,8 +187,8 @@ class Evaluator(Tracer):
                 grown = len(frame.stack) - depth
                 expected = OPS[instruction.op].effect(instruction.arg, target is not None)
                 if grown != expected:
-                    said = f"{own.name}: the stack grew by {grown}; this instruction makes it grow by {expected}"
-                    unsupported(YOUR_RULE, said)
+                    message = f"{own.name}: the stack grew by {grown}; this instruction makes it grow by {expected}"
+                    unsupported(YOUR_RULE, message)
             if target is not None:
                 frame.position = frame.index[target]
 

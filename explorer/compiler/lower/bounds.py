@@ -100,8 +100,8 @@ class BoundsProofs:
             if isinstance(expr, ir.Load):
                 self._access(expr.buffer, expr.index, expr.indirect, ranges, given)
             if isinstance(expr, ir.Masked):
-                said = self._comparisons(expr.condition)
-                pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *said))]
+                comparisons = self._comparisons(expr.condition)
+                pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *comparisons))]
             else:
                 pending += [(child, given) for child in ir.children(expr)]
 
@@ -146,8 +146,8 @@ class BoundsProofs:
             return
         proven = self._least(index, within, given) and self._least(reach - index, within, given)
         if not (proven or self._at_all_points(index, reach, {**ranges, **checked}, given)):
-            said = f" where {' and '.join(f'{a} >= {b}' for a, b in given)}" if given else ""
-            raise Unsupported(Why(reasons.UNPROVEN, f"{name}[{index}]{said}, which has {reach} + 1 elements"))
+            assumption = f" where {' and '.join(f'{a} >= {b}' for a, b in given)}" if given else ""
+            raise Unsupported(Why(reasons.UNPROVEN, f"{name}[{index}]{assumption}, which has {reach} + 1 elements"))
         self._proven.add(key)
 
     def _at_all_points(

@@ -40,13 +40,13 @@ class Ended:
 
     def __str__(self) -> str:
         """What happened, in words, with what it complained of."""
-        said = f": {self.complaint}" if self.complaint else " without a message"
+        message = f": {self.complaint}" if self.complaint else " without a message"
         if self.late:
             return f"it had not ended after {self.seconds:.0f} s and was stopped"
         if self.code < 0:
             likely = ", likely because memory ran out" if self.code == -signal.SIGKILL else ""
-            return f"killed by signal {-self.code}{likely}{said if self.complaint else ''}"
-        return f"ended with code {self.code}{said}"
+            return f"killed by signal {-self.code}{likely}{message if self.complaint else ''}"
+        return f"ended with code {self.code}{message}"
 
 
 class Child:

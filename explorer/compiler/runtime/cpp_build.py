@@ -67,14 +67,14 @@ NOT_MADE = ("couldn't vectorize loop", "loop not vectorized")
 SILENT = "no remark: unrolled, or left out"
 
 
-def remarks(said: str, source: Text) -> dict[str, tuple[bool, str]]:
+def remarks(output: str, source: Text) -> dict[str, tuple[bool, str]]:
     """By the ids of the lines where loops of `source` begin, whether it is vectorized, and what the compiler `said`
     of it. A loop that holds others is left out where it is not vectorized because it does."""
     loops = list(_loops(source.lines))
     inner = _innermost(loops, source.lines)
     widths: dict[int, list[str]] = defaultdict(list)
     refused: dict[int, list[str]] = defaultdict(list)
-    for line in said.splitlines():
+    for line in output.splitlines():
         found = _REMARK.match(line)
         at = inner.get(int(found[1]) - 1) if found is not None else None
         if found is None or at is None:
@@ -87,8 +87,8 @@ def remarks(said: str, source: Text) -> dict[str, tuple[bool, str]]:
             refused[at].append(re.sub(r" \[-Rpass[^\]]*\]$", "", why[1]))
         elif found[2].startswith(NOT_MADE):
             refused[at].append("")
-    named = ((source.lines[at].id, at, told) for at, told in _remarks_of(loops, widths, refused))
-    return {id: (at in widths, told) for id, at, told in named if id}
+    named = ((source.lines[at].id, at, remark) for at, remark in _remarks_of(loops, widths, refused))
+    return {id: (at in widths, remark) for id, at, remark in named if id}
 
 
 def _remarks_of(
@@ -165,10 +165,10 @@ def listing(
                     assembly = file.read_bytes()[:most].decode(errors="replace") if file.exists() else ""
                 sources = {kernel.function: kernel.source for kernel in generated.kernels}
                 made = _functions(assembly, text, set(sources))
-                told = remarks(ended.complaint, text)
+                remarked = remarks(ended.complaint, text)
                 for name, asm in made.items():
                     ids = {line.id for line in sources[name].lines}
-                    own = {id: each for id, each in told.items() if id in ids}
+                    own = {id: each for id, each in remarked.items() if id in ids}
                     texts = {id: text for id, (_, text) in own.items()}
                     found[name] = Lowered({"asm": asm}, texts, tuple(id for id, (made, _) in own.items() if made))
         return found
@@ -365,8 +365,8 @@ def _program(plan: _Plan) -> Program:
         remove(target)
         if not kept or FORBIDDEN in str(error):
             raise
-        said = f"{' '.join(compiler.words)}: what it made cannot be loaded: {error}"
-        raise Unsupported(Why(reasons.COMPILER_FAILED, said)) from error
+        message = f"{' '.join(compiler.words)}: what it made cannot be loaded: {error}"
+        raise Unsupported(Why(reasons.COMPILER_FAILED, message)) from error
     confirm(target)
     if name.startswith(TRIMMED):
         trim(folder, generated.options.cache_bytes)
@@ -402,11 +402,11 @@ def _compile(compiler: Compiler, flags: tuple[str, ...], files: list[Path], targ
         with suppress(OSError):  # there may be none, of which is told below
             made.chmod(0o700)  # others may write to it where the umask or a wrapper of the compiler allows that
         library = read(made) or b""
-        said = "" if is_whole(library) else "it ended without an error, but its library is incomplete"
+        message = "" if is_whole(library) else "it ended without an error, but its library is incomplete"
         if ADDRESS_SANITIZER.search(library) and "asan" not in os.environ.get("LD_PRELOAD", ""):
-            said = "its libraries need the address sanitizer, which ends a process that has not preloaded it"
-        if said:
-            raise Unsupported(Why(reasons.COMPILER_FAILED, f"{' '.join(compiler.words)}: {said}"))
+            message = "its libraries need the address sanitizer, which ends a process that has not preloaded it"
+        if message:
+            raise Unsupported(Why(reasons.COMPILER_FAILED, f"{' '.join(compiler.words)}: {message}"))
         keep(made, target)
 
 

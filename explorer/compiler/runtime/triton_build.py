@@ -96,8 +96,8 @@ class Built:
         """The compiler's levels by kind, "ttir" to "sass", and what the code takes of the GPU."""
         asm, metadata, used = dict(self.compiled.asm), self.compiled.metadata, None
         if "cubin" in asm:
-            asm["sass"], said = disassemble(asm["ptx"], metadata.target.arch)
-            used = of_ptxas(said)
+            asm["sass"], output = disassemble(asm["ptx"], metadata.target.arch)
+            used = of_ptxas(output)
         elif "amdgcn" in asm:
             used = of_amdgcn(asm["amdgcn"])
         ids = {number: line.id for number, line in enumerate(self.kernel.source.lines, self.above + 1)}
@@ -202,8 +202,8 @@ def disassemble(ptx: str, arch: int) -> tuple[str, str]:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(steady_locations(ptx))
         made = "-o", str(binary)
-        said = tool(assembler(arch), "-v", "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), *made)
-        return tool(knobs.nvidia.nvdisasm.path, "-gi", "-c", str(binary)).output, f"{said.output}\n{said.complaint}"
+        output = tool(assembler(arch), "-v", "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), *made)
+        return tool(knobs.nvidia.nvdisasm.path, "-gi", "-c", str(binary)).output, f"{output.output}\n{output.complaint}"
 
 
 def tool(*command: str) -> Ended:

@@ -65,9 +65,9 @@ RESERVED = 1024
 _PTXAS = re.compile(r"(?<!\d)(\d+) bytes spill stores, (\d+) bytes spill loads|Used (\d+) registers")
 
 
-def of_ptxas(said: str) -> Used | None:
+def of_ptxas(output: str) -> Used | None:
     """From what `ptxas -v` says of one kernel and the functions that it calls."""
-    found = list(_PTXAS.finditer(said))
+    found = list(_PTXAS.finditer(output))
     registers = [int(each[3]) for each in found if each[3]]
     if not registers:
         return None
@@ -85,7 +85,7 @@ def of_amdgcn(text: str) -> Used | None:
 def facts(used: Used, block: ThreadBlock, arch: object) -> tuple[str, ...]:
     """A sentence for each; occupancy where the GPU's numbers are known."""
     spilled = f"{used.spilled} bytes spilled to memory" if used.spilled else "nothing spilled"
-    said = [
+    lines = [
         f"{count(used.registers, 'register')} a thread, {spilled}",
         f"{block.shared} bytes of shared memory for a block of {count(block.warps, 'warp')}",
     ]
@@ -93,8 +93,8 @@ def facts(used: Used, block: ThreadBlock, arch: object) -> tuple[str, ...]:
     if gpu is not None:
         blocks, by = fitting(used, block, gpu, arch)
         share = 100 * blocks * block.warps / gpu.warps
-        said.append(f"occupancy {share:.0f} %: {blocks * block.warps} of {gpu.warps} warps at once, limited by {by}")
-    return tuple(said)
+        lines.append(f"occupancy {share:.0f} %: {blocks * block.warps} of {gpu.warps} warps at once, limited by {by}")
+    return tuple(lines)
 
 
 def fitting(used: Used, block: ThreadBlock, gpu: Multiprocessor, arch: object) -> tuple[int, str]:

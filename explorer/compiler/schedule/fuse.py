@@ -148,8 +148,8 @@ class Fusion:
         if not self._own:
             return joined
         why = joined.verdict.why
-        said = "; ".join(filter(None, (why.detail, with_your(self._own))))
-        return replace(joined, verdict=replace(joined.verdict, why=Why(why.code, said)))
+        message = "; ".join(filter(None, (why.detail, with_your(self._own))))
+        return replace(joined, verdict=replace(joined.verdict, why=Why(why.code, message)))
 
     def pairs(self) -> list[tuple[int, int]]:
         """Pairs of groups that access one storage: each with each, or with those near by where they are many."""

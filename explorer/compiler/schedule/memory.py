@@ -88,8 +88,8 @@ def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dic
         slot = replace(a, bytes=_aligned(max(1, int(a.bytes))))  # a library call may refuse its input as its result
         offset = reuse(slot.bytes, rivals)
         if type(offset) is not int or offset < 0 or offset % ALIGNMENT:
-            said = f"`reuse` gave {offset!r} for {slot.bytes} bytes of {a.buffer}"
-            raise TypeError(f"{said}; a place is an int, 0 or a positive multiple of {ALIGNMENT}")
+            message = f"`reuse` gave {offset!r} for {slot.bytes} bytes of {a.buffer}"
+            raise TypeError(f"{message}; a place is an int, 0 or a positive multiple of {ALIGNMENT}")
         made[a.buffer] = replace(a, offset=offset, why=why)
         slots.append((replace(slot, offset=offset), (first, last)))
     return made, max((slot.offset + slot.bytes for slot, _ in slots), default=0)

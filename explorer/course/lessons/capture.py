@@ -207,7 +207,7 @@ COLUMNS = {
     "tensorflow": "TensorFlow, define and run",
 }  # fmt: skip
 SLOW = {"onnx", "stock", "tensorflow"}
-"""A check has no time to run these, and not every machine has all: of them OUTCOMES is told."""
+"""A check has no time to run these, and not every machine has all: of them OUTCOMES is given."""
 WORDS = {"e": "exact", "w": "wrong", "r": "refused"}
 ANSWERS = {"right": "exact", "wrong": "wrong", "refused": "refused"}
 OUTCOMES = {
@@ -254,23 +254,23 @@ def check_methods(answer: Answer) -> tuple[Score, ...]:
         rows = filled(answer)
     calls = {function.__name__: (function, *both) for function, both in answer["calls"].items()}
     unlike = [
-        (name, column, said, right)
+        (name, column, answered, right)
         for name, letters in rows.items()
-        for column, said, right in zip(COLUMNS, letters, OUTCOMES[name].split(), strict=True)
-        if said != right
+        for column, answered, right in zip(COLUMNS, letters, OUTCOMES[name].split(), strict=True)
+        if answered != right
     ]
-    for at, (name, column, said, right) in enumerate(unlike):
+    for at, (name, column, answered, right) in enumerate(unlike):
         function, first, second = calls[name]
         with answer.at("right", f"{name} by {COLUMNS[column]}", showing(function, first, decided)):
             found, detail = WORDS[right], ""
             if column not in SLOW:
                 verdict = outcome(column, function, first, second)
                 found, detail = ANSWERS[verdict.answer], verdict.detail
-            if WORDS[said] != found:
+            if WORDS[answered] != found:
                 left = [f"{name} {column}" for name, column, *_ in unlike[at + 1 :]]
                 more = f"\n{len(left)} more to think about: {', '.join(left[:FEW])}{', …' * (len(left) > FEW)}"
-                told = f"{name} by {COLUMNS[column]}: you said {WORDS[said]}, it is {found}"
-                answer.fail(f"{told}{': ' * bool(detail)}{detail}{more * bool(left)}")
+                message = f"{name} by {COLUMNS[column]}: you said {WORDS[answered]}, it is {found}"
+                answer.fail(f"{message}{': ' * bool(detail)}{detail}{more * bool(left)}")
     return ()
 
 

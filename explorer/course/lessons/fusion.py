@@ -207,8 +207,8 @@ def pairs() -> tuple[tuple[str, LoopView, LoopView, bool, str], ...]:
                 verdict = fusion.alone(first.id, second.id)
                 if verdict.why.code == reasons.CYCLE:
                     continue  # about a third loop, which the two do not show
-                said = CATALOGUE[verdict.why.code].title if verdict.why.code in UNSAFE else ""
-                found.append((name, _view(first, dependencies), _view(second, dependencies), verdict.ok, said))
+                title = CATALOGUE[verdict.why.code].title if verdict.why.code in UNSAFE else ""
+                found.append((name, _view(first, dependencies), _view(second, dependencies), verdict.ok, title))
     return tuple(found)
 
 
@@ -331,8 +331,8 @@ def check_rank(answer: Answer) -> tuple[Score, ...]:
         print(f"{name:<18}{apart:>8}{yours:>8}{theirs:>10}")
         total, reference = total + yours, reference + theirs
         if yours > 1.1 * theirs:
-            said = f"{name}: {yours} bytes; the built-in rule moves {theirs}, and at most 10 % more is asked"
-            worse.append((name, said))
+            message = f"{name}: {yours} bytes; the built-in rule moves {theirs}, and at most 10 % more is asked"
+            worse.append((name, message))
     with answer.at("score"):
         if worse:
             with explorer.workbench(rank=answer["rank"]):
@@ -411,8 +411,8 @@ def check_contest(answer: Answer) -> tuple[Score, ...]:
     yours, theirs = bytes_moved(record), bytes_moved(built_in)
     with answer.at("score"):
         if yours > (1 - LEAST_WON) * theirs:
-            said = f"{yours} bytes with your rank, {theirs} with the built-in one; at least 5 % fewer are asked"
-            answer.fail(f"{said}\nwith yours:\n{record.schedule}", record, looped(record))
+            message = f"{yours} bytes with your rank, {theirs} with the built-in one; at least 5 % fewer are asked"
+            answer.fail(f"{message}\nwith yours:\n{record.schedule}", record, looped(record))
     return (Score("bytes moved", yours, theirs),)
 
 

@@ -56,8 +56,8 @@ def find_compiles(answer: Answer, name: str) -> Found:
     function, calls = answer["calls"][name]
     record = watched(function, calls)
     found = len(record.data.compiles)
-    said = f"it is compiled {found} times for {len(calls)} calls\n{record.recompiles}"
-    return found, said, record, recompiled(record)
+    message = f"it is compiled {found} times for {len(calls)} calls\n{record.recompiles}"
+    return found, message, record, recompiled(record)
 
 
 COMPILES = Prediction(

@@ -242,15 +242,15 @@ def wrong_with(rules: Rules, function: Any, args: tuple[Any, ...]) -> str:
 
 
 def check_bugs(answer: Answer) -> tuple[Score, ...]:
-    said: Mapping[str, str] = answer["wrong"]
+    answers: Mapping[str, str] = answer["wrong"]
     chosen = {}
     for letter in answer["calls"]:
         with planted(letter) as rules:
             names = {rule.name: key for key, rule in rules.table.items()}
         with answer.at("defined", letter):
-            if not isinstance(said, dict) or said.get(letter) not in names:
+            if not isinstance(answers, dict) or answers.get(letter) not in names:
                 answer.fail(f"`wrong[{letter!r}]` is the name of one of these rules: {', '.join(names)}")
-            chosen[letter] = rules, names[said[letter]]
+            chosen[letter] = rules, names[answers[letter]]
     for letter, (function, args) in answer["calls"].items():
         rules, key = chosen[letter]
         with answer.at("right", letter):
@@ -258,8 +258,8 @@ def check_bugs(answer: Answer) -> tuple[Score, ...]:
             if not wrong_with(alone, function, args):
                 with in_force(rules):
                     record = explored(function, *args)
-                at = ruled(record, said[letter])
-                answer.fail(f"{letter}: with `{said[letter]}` alone the result is right", record, at)
+                at = ruled(record, answers[letter])
+                answer.fail(f"{letter}: with `{answers[letter]}` alone the result is right", record, at)
     return ()
 
 
@@ -374,8 +374,10 @@ def check_block(answer: Answer) -> tuple[Score, ...]:
     with answer.at("score"):
         for name, yours in costs(record).items():
             if yours > 1.25 * built_in[name]:
-                said = f"{yours:g} {name}; the built-in rules have {built_in[name]:g}, and at most 25 % more is asked"
-                answer.fail(said, record, "schedule" if name == "bytes moved" else "memory")
+                message = (
+                    f"{yours:g} {name}; the built-in rules have {built_in[name]:g}, and at most 25 % more is asked"
+                )
+                answer.fail(message, record, "schedule" if name == "bytes moved" else "memory")
     return tuple(Score(name, yours, built_in[name]) for name, yours in costs(record).items())
 
 

@@ -198,8 +198,8 @@ def check_keep(answer: Answer) -> tuple[Score, ...]:
         if yours > 1.05 * theirs:
             _, record = worst
             most = max(record.data.compiles[0].saved, key=lambda each: (each.kind == "saved", each.bytes))
-            said = f"{yours} bytes kept in all; the budget is {int(1.05 * theirs)}"
-            answer.fail(said, record, record.link("graphs", "f0", element=most.id))
+            message = f"{yours} bytes kept in all; the budget is {int(1.05 * theirs)}"
+            answer.fail(message, record, record.link("graphs", "f0", element=most.id))
     return (Score("bytes kept", yours, theirs),)
 
 

@@ -343,8 +343,8 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
             record = records[name] = compared.explored(function, *compared.copies((x,)))
             answer.shown(record, compared.ruled(record))
             if why := compared.why_not_compiled(record):
-                said = f"with {wrong.__name__} there is no compiled code to compare (did it change a shape?)"
-                answer.fail(f"`{name}`: {said}: {why}")
+                message = f"with {wrong.__name__} there is no compiled code to compare (did it change a shape?)"
+                answer.fail(f"`{name}`: {message}: {why}")
     for name, _, wrong in cases:
         record = records[name]
         with answer.at("used", name):
@@ -361,8 +361,8 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
         answer.shown(records[name], compared.ruled(records[name]))
         with answer.at("right", name), explorer.workbench(passes=[wrong]):
             if not compared.position(found := explorer.compile(function)(*compared.copies((x,))), rights[name]):
-                said = f"with {wrong.__name__} the result is still right"
-                answer.fail(f"`{name}`: {said}\neager: {rights[name]}\ncompiled: {found}")
+                message = f"with {wrong.__name__} the result is still right"
+                answer.fail(f"`{name}`: {message}\neager: {rights[name]}\ncompiled: {found}")
     return ()
 
 

@@ -257,11 +257,11 @@ SIDES = ("memory", "arithmetic")
 
 
 def check_roofline(answer: Answer) -> tuple[Score, ...]:
-    said, names = answer["bound"], [function.__name__ for function in answer["functions"]]
+    bounds, names = answer["bound"], [function.__name__ for function in answer["functions"]]
     with answer.at("defined"):
-        if not isinstance(said, dict) or list(said) != names:
+        if not isinstance(bounds, dict) or list(bounds) != names:
             answer.fail(f"`bound` is a dict with the keys {', '.join(names)}")
-        if strange := [each for each in said.values() if each not in SIDES]:
+        if strange := [each for each in bounds.values() if each not in SIDES]:
             answer.fail(f"{strange[0]!r} is none of {', '.join(map(repr, SIDES))}")
     for function in answer["functions"]:
         name = function.__name__
@@ -275,9 +275,9 @@ def check_roofline(answer: Answer) -> tuple[Score, ...]:
             if abs(found - max(times)) > 1e-6 * max(times):
                 answer.fail(f"{does}: yours gives {found!r} seconds, and the machine needs {max(times):.3g}")
             right = SIDES[times.index(max(times))]
-            if said[name] != right:
+            if bounds[name] != right:
                 both = " and ".join(f"{1e6 * time:.3g} us for {side}" for time, side in zip(times, SIDES, strict=True))
-                answer.fail(f"{does} take {both}: you said {said[name]}, it is bound by {right}")
+                answer.fail(f"{does} take {both}: you said {bounds[name]}, it is bound by {right}")
     return ()
 
 

@@ -54,10 +54,10 @@ def check_fits(answer: Answer) -> tuple[Score, ...]:
             except RuntimeError:
                 continue
             with answer.at("right", what, showing(answer[name], example, decided, dynamic=True)):
-                again, said = runs_again(compiled, *args), bool(answer[f"fits_{name}"](n, m))
-                if said != again:
+                again, answered = runs_again(compiled, *args), bool(answer[f"fits_{name}"](n, m))
+                if answered != again:
                     found = "the same code runs" if again else "it is compiled again"
-                    answer.fail(f"{what}: you said {said}; {found}")
+                    answer.fail(f"{what}: you said {answered}; {found}")
     return ()
 
 
@@ -134,8 +134,8 @@ def find_line(answer: Answer, name: str) -> Found:
     for guard in record.guards:
         if guard.property == "shape" and guard.span is not None and re.search(r"size\(0\) == \d", guard.expression):
             line = guard.span.line - function.__code__.co_firstlineno + 1
-            said = f"it is line {line}: {guard.expression}, since {guard.why}"
-            return line, said, record, record.link("guards", "f0", element=guard.id)
+            message = f"it is line {line}: {guard.expression}, since {guard.why}"
+            return line, message, record, record.link("guards", "f0", element=guard.id)
     return 0, "its size stays a symbol", record, "guards"
 
 

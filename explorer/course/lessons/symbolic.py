@@ -34,9 +34,9 @@ def check_stack(answer: Answer) -> tuple[Score, ...]:
         if not isinstance(answer["depths"], list) or not all(isinstance(each, int) for each in answer["depths"]):
             answer.fail("`depths` is a list of whole numbers, one for each instruction")
     with answer.at("right"):
-        for at, ((op, stack), said) in enumerate(zip(steps, answer["depths"], strict=False)):
-            if said != len(stack):
-                found = f"before instruction {at} ({op}) you said {said}, the stack holds {len(stack)}: {stack}"
+        for at, ((op, stack), depth) in enumerate(zip(steps, answer["depths"], strict=False)):
+            if depth != len(stack):
+                found = f"before instruction {at} ({op}) you said {depth}, the stack holds {len(stack)}: {stack}"
                 answer.fail(found, record, record.link("bytecode", "f0", element=f"step{at}"))
         if len(steps) != len(answer["depths"]):
             answer.fail(f"{len(answer['depths'])} numbers for {len(steps)} instructions", record, "bytecode")
@@ -96,8 +96,8 @@ def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tup
             if why := why_not_compiled(record):
                 answer.fail(f"{what}: {why}")
             if len(record.breaks):
-                said = record.breaks[0].why
-                why = f"{said.title}{': ' * bool(said.detail)}{said.detail}"
+                cause = record.breaks[0].why
+                why = f"{cause.title}{': ' * bool(cause.detail)}{cause.detail}"
                 answer.fail(f"{what} breaks: {why}", record, broken(record))
             used |= uses(record)
     with answer.at("used"):
@@ -352,8 +352,10 @@ def check_programs(answer: Answer) -> tuple[Score, ...]:
             record = records[name] = explored(answer[name], *copies((x,)))
             answer.shown(record, located(op, record))
             if (why := why_not_compiled(record)) or len(record.breaks):
-                said = why or str(record.breaks[0].why)
-                answer.fail(f"`{name}`: with {wrong} it is not captured whole, so Python runs it, and is right: {said}")
+                message = why or str(record.breaks[0].why)
+                answer.fail(
+                    f"`{name}`: with {wrong} it is not captured whole, so Python runs it, and is right: {message}"
+                )
     for name, op, _ in cases:
         with answer.at("used", name):
             if not uses(records[name]):

@@ -223,8 +223,8 @@ class RepeatedCalls:
         for id_, (value, path) in after.state.objects.found.items():
             if id_ in held or isinstance(value, CODE):
                 continue
-            told = (each.__callback__ for each in weakref.getweakrefs(value))
-            if hasattr(type(value), "__del__") or any(map(_runs_something, told)):
+            callbacks = (each.__callback__ for each in weakref.getweakrefs(value))
+            if hasattr(type(value), "__del__") or any(map(_runs_something, callbacks)):
                 yield path
 
     def end_call(self) -> None:
@@ -247,8 +247,8 @@ class RepeatedCalls:
             if self.ended:
                 self._process_after = process.Process.now()
                 self.after = Snapshot(self.before.state.now())
-            with undone(self.restore), process.hushed(self._warned) as said, process.heard(refuses=True):
-                yield said
+            with undone(self.restore), process.hushed(self._warned) as output, process.heard(refuses=True):
+                yield output
 
     def _python_changes(self) -> Iterator[str]:
         theirs = self._torchs_own()
@@ -278,9 +278,9 @@ class RepeatedCalls:
         with self.behind():
             self.before.put()  # of a program that replaces sys.stdout this puts back the one that is not hushed
             self._process.put()
-            self._changed_again = None  # it is told of a call that starts from what the first left
-            with process.hushed(self._warned) as said:
-                yield said
+            self._changed_again = None  # it is about a call that starts from what the first left
+            with process.hushed(self._warned) as output:
+                yield output
 
     def classes_made(self) -> bool:
         """Whether classes that further calls made are subclasses of the program's, until they are collected."""
@@ -341,9 +341,9 @@ class RepeatedCalls:
             "inputs."
         )
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
-        said = [kind for kind in ("print", "log", "warn") if kind in self._outputs]
+        kinds = [kind for kind in ("print", "log", "warn") if kind in self._outputs]
         seen = "once" if self.leave == "called" else "not at all"
-        shown = f", and what it {said[0]}s is shown {seen}" if said else ""
+        shown = f", and what it {kinds[0]}s is shown {seen}" if kinds else ""
         return (
             f"The function was called {times}{shown}; its state was restored before each further call, and is now "
             f"{state}." + instead * timed,
@@ -352,11 +352,11 @@ class RepeatedCalls:
 
 def _not_torchs(reference: weakref.ref[object], value: object) -> bool:
     """Dynamo refers to each module that is made after it compiled one that was changed, and torch to tensors without
-    being told of their ends."""
-    told = reference.__callback__
-    if told is None:
+    being notified of their ends."""
+    callback = reference.__callback__
+    if callback is None:
         return not isinstance(value, torch.Tensor)
-    return not str(getattr(told, "__module__", "")).startswith("torch.")
+    return not str(getattr(callback, "__module__", "")).startswith("torch.")
 
 
 def _runs_something(callback: object) -> bool:
@@ -426,24 +426,24 @@ class Player(Contestant):
                 output = self._forward()
             if not self.calls.once:
                 found = self._gathered(output, {})
-                with self.calls.behind() as said:
+                with self.calls.behind() as output:
                     try:
                         found.gradients.update(self._backward(output, keep=True))
                     except RuntimeError as error:
                         self.calls.own_backward = True
                         if "second time" not in str(error):  # which is said of one that the call has run itself
                             self.calls.backward_error = str(error)
-                self.calls.expected = replace(found, printed=(*self.calls.printed, *said.lines()))
+                self.calls.expected = replace(found, printed=(*self.calls.printed, *output.lines()))
         finally:
             self.calls.end_call()
 
     def observe(self) -> Outcome:
-        with self.calls.repeated() as said:
+        with self.calls.repeated() as output:
             output = self._forward()
             found = self._gathered(output, {})
             # Nobody else has the outputs, and compiled code may free what it saved, unless a backward is to follow.
             found.gradients.update(self._backward(output, keep=self.calls.computed_before))
-            return replace(found, printed=said.lines())
+            return replace(found, printed=output.lines())
 
     def _backward(self, output: object, keep: bool = False) -> dict[str, torch.Tensor | None]:
         return {} if self.calls.own_backward else super()._backward(output, keep)

@@ -139,8 +139,8 @@ def _differences(real: object, fake: object, tensors: list[torch.Tensor], fakes:
                     yield f"{what} of {where} {are} {of(one)}, the fake implementation says {of(other)}"
         a, b = _alias(one, tensors), _alias(other, fakes)
         if a != b:
-            said = [f"shares memory with input {n}" if n is not None else "has memory of its own" for n in (a, b)]
-            yield f"{where} {said[0]}, the fake implementation says that it {said[1]}"
+            aliases = [f"shares memory with input {n}" if n is not None else "has memory of its own" for n in (a, b)]
+            yield f"{where} {aliases[0]}, the fake implementation says that it {aliases[1]}"
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:

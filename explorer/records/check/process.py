@@ -112,7 +112,7 @@ def warned_already() -> Warned:
 
 @contextmanager
 def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
-    own, said = threading.get_ident(), OutputKinds()
+    own, kinds = threading.get_ident(), OutputKinds()
     handling: list[object] = []
     known = set(warned)
     streams = sys.stdout, sys.stderr
@@ -124,7 +124,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
         handlers, whose text was heard as logged or warned of. A compiler's own text is no line of the program."""
         if threading.get_ident() != own or rule_in_use() or getattr(_watched, "collecting", False) or handling:
             return True
-        said.hear(kind, to, "" if _compiling() else text)
+        kinds.hear(kind, to, "" if _compiling() else text)
         return through
 
     def handle_on(how: Callable[..., None], *given: object) -> None:
@@ -135,14 +135,14 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
             handling.pop()
 
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
-        said.taken_by.update((id(each), each) for each in takers(logger))
+        kinds.taken_by.update((id(each), each) for each in takers(logger))
         if logger.name.partition(".")[0] in COMPILERS or passes("log", f"log {record.name}", _logged(record)):
             handle_on(handle, logger, record)
 
     def shown(message: Any) -> None:
         if (warnings._showwarnmsg_impl, warnings.showwarning) != how_shown:  # type: ignore[attr-defined]
             return handle_on(show, message)  # the call itself catches it
-        said.taken_by[id(warnings.showwarning)] = warnings.showwarning
+        kinds.taken_by[id(warnings.showwarning)] = warnings.showwarning
         key = str(message.message), message.category, message.lineno
         text = "" if key in known else _warning(message)
         known.add(key)
@@ -162,7 +162,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
         sys.stdout, sys.stderr = theirs
         logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
         warnings._showwarnmsg = shown  # type: ignore[attr-defined]
-        yield said
+        yield kinds
 
 
 LEADING = frozenset(("handlers", "_handlers", "_handlerList", "getHandlerByName", "filters"))
@@ -219,7 +219,7 @@ def _passes_all(kind: str, to: str, text: str) -> bool:
 
 
 class _Stream(io.TextIOBase):
-    """A stream whose writes are told first, and perhaps not made."""
+    """A stream whose writes are reported first, and perhaps not made."""
 
     def __init__(self, stream: Any, to: str, passes: Callable[[str, str, str], bool]) -> None:
         self._stream = stream
@@ -474,7 +474,7 @@ ASKED = ("_get_", "_is_", "is_", "_")
 """What stands before a setting's name in the name of the function that tells it."""
 
 PRECISIONS = (("generic", "all"), *product(("cuda", "mkldnn"), ("all", "matmul", "conv", "rnn")))
-"""Backends and operators that have a precision of their own; one that is not set is told as the one above it."""
+"""Backends and operators that have a precision of their own; one that is not set has the value of the one above it."""
 
 OTHERWISE = (
     "deterministic_algorithms", "float32_matmul_precision", "thread_name", "warnAlways", "grad_enabled",

@@ -251,7 +251,7 @@ class Position(Unseen):
 
 
 def _same_state(one: Any, other: Any) -> bool:
-    """Whether two states are told alike. The text of an array depends on how the program prints arrays."""
+    """Whether two states are the same. The text of an array depends on how the program prints arrays."""
     if type(one) is not type(other):
         return False
     if isinstance(one, torch.Tensor):

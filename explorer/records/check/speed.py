@@ -44,18 +44,18 @@ def speed(eager: Sequence[float], other: Sequence[float], waited: float = 0.0) -
     between = f"{_short(low)} to {_short(high)}"
     if (low > 1 or high < 1) and high > TELLING * low:
         much = f"{between}x faster" if low > 1 else f"{_short(1 / high)} to {_short(1 / low)}x slower"
-        said = f"{much} than eager (too noisy for one figure: run again on an idle machine)"
-        return SpeedData(said, None, low, high)
+        text = f"{much} than eager (too noisy for one figure: run again on an idle machine)"
+        return SpeedData(text, None, low, high)
     if low > 1:
         return SpeedData(f"{_short(times)}x faster than eager ({between})", times, low, high)
     if high < 1:
-        said = f"{_short(1 / times)}x slower than eager ({_short(1 / high)} to {_short(1 / low)})"
-        return SpeedData(said, times, low, high)
+        text = f"{_short(1 / times)}x slower than eager ({_short(1 / high)} to {_short(1 / low)})"
+        return SpeedData(text, times, low, high)
     if high <= AS_FAST * low:
         return SpeedData(f"as fast as eager ({between})", times, low, high)
     slowest = f"{_short(1 / low)}x slower"
-    said = f"too noisy to compare with eager ({slowest} to {_short(high)}x faster): run again on an idle machine"
-    return SpeedData(said, None, low, high)
+    text = f"too noisy to compare with eager ({slowest} to {_short(high)}x faster): run again on an idle machine"
+    return SpeedData(text, None, low, high)
 
 
 def _short(number: float) -> str:

@@ -314,8 +314,8 @@ class Repeated(Contestant):
         self._named = dict(state.tensors)
 
     def observe(self) -> Outcome:
-        with self.state.in_place(), put_back(), noted(warned_already()) as said:
-            outcome = replace(super().observe(), printed=said.lines())
+        with self.state.in_place(), put_back(), noted(warned_already()) as output:
+            outcome = replace(super().observe(), printed=output.lines())
         if not self.own_backward:
             return outcome
         gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
@@ -347,12 +347,12 @@ def check_memory(state: State, copies: int = COPIES) -> None:
     for device in devices:
         free = _free(device)
         if free is not None and needed > free:
-            said = f"{needed >> 20} MiB are needed, and {free >> 20} MiB are free on {device}"
-            raise NotIsolated(f"there is no memory for {copies} copies of the state that it reaches: {said}")
+            message = f"{needed >> 20} MiB are needed, and {free >> 20} MiB are free on {device}"
+            raise NotIsolated(f"there is no memory for {copies} copies of the state that it reaches: {message}")
 
 
 def _free(device: torch.device) -> int | None:
-    """Bytes that are free, where that can be told."""
+    """Bytes that are free, where that is known."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     meminfo = Path("/proc/meminfo")

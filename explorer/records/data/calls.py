@@ -376,5 +376,5 @@ def _leaves(error: BaseException) -> bool:
 
 def _text(error: BaseException) -> str:
     """Of its text what it was given, since writing it out may run the program's code."""
-    said = error.args[0] if error.args and type(error.args[0]) is str else ""
-    return f"{type(error).__name__}: {headline(said)}" if said else type(error).__name__
+    message = error.args[0] if error.args and type(error.args[0]) is str else ""
+    return f"{type(error).__name__}: {headline(message)}" if message else type(error).__name__

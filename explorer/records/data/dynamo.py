@@ -101,8 +101,8 @@ def _of_class(found: re.Match[str]) -> str:
 
 _OWN_STATE = "grad mode, autocast, default dtype, deterministic algorithms and number of threads are as at capture"
 _FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), said)
-    for pattern, said in (
+    (re.compile(pattern, re.DOTALL), words)
+    for pattern, words in (
         (TENSOR.pattern, _tensor),
         (r"___check_type_id\((?P<a>.*), \d+\), type=<class '(?:builtins\.)?(?P<kind>[^']*)'>", _of_class),
         (r"___check_type_id\((?P<a>.*), \d+\)", "the class of {a} is as at capture"),
@@ -201,8 +201,8 @@ def _flag(found: re.Match[str]) -> str:
 
 _OF = r"tensor '(?P<a>[^\n]{1,400}?)' "
 _FAILED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), said)
-    for pattern, said in (
+    (re.compile(pattern, re.DOTALL), words)
+    for pattern, words in (
         (_OF + r"(?P<what>size|stride) mismatch at index (?P<at>\d{1,9})\. expected (?P<wanted>\d{1,20}), "
          r"actual (?P<seen>\d{1,20}).*", "{a}.{what}({at}) is {seen}, expected {wanted}"),
         (_OF + r"rank mismatch\. expected (?P<wanted>\d{1,9}), actual (?P<seen>\d{1,9}).*",
@@ -228,18 +228,18 @@ _FAILED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
 def failure_in_words(text: str) -> str:
     """How a check failed, with its values where torch's text has them: "x.size(0) is 5, expected 4". Empty where the
     text is that of the check."""
-    for pattern, said in _FAILED:
+    for pattern, words in _FAILED:
         if (found := pattern.fullmatch(_without_hint(text))) is not None:
-            return _formatted(said, found)
+            return _formatted(words, found)
     return ""
 
 
 def in_words(expression: str) -> str:
     """What a check asks; of a form that is not known, its text with the program's names."""
     expression = _without_hint(expression)
-    for pattern, said in _FORMS:
+    for pattern, words in _FORMS:
         if (found := pattern.fullmatch(expression)) is not None:
-            return _formatted(said, found)
+            return _formatted(words, found)
     return names(expression)
 
 

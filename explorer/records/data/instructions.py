@@ -168,9 +168,9 @@ def meaning(name: str) -> str:
         return f"{meaning(split[0])} ({BITS[split[1]]} bits)"
     if name in INTEGERS:
         return INTEGERS[name]
-    for start, said in (("cmov", "copies if: {}"), ("set", "1 if: {}, else 0"), ("j", "jumps if: {}")):
+    for start, words in (("cmov", "copies if: {}"), ("set", "1 if: {}, else 0"), ("j", "jumps if: {}")):
         if name.startswith(start) and (condition := CONDITIONS.get(name[len(start) :])):
-            return said.format(condition)
+            return words.format(condition)
     if found := re.fullmatch(r"mov([sz])([bwl])([wlq])", name):
         how = "keeping the sign" if found[1] == "s" else "filling with 0"
         return f"widens {BITS[found[2]]} to {BITS[found[3]]} bits, {how}"
@@ -272,8 +272,8 @@ def _operand(text: str, size: str) -> str:
     terms += [index[1:] + f"*{scale}" * (scale not in (None, "1"))] if index else []
     terms += [offset] if offset and offset != "0" else []
     inside = "+".join(terms).replace("+-", "-")
-    told = "QWORD PTR " if star else f"{size} " if size else ""
-    return f"{told}{segment.replace('%', '')}[{inside}]{rest.replace('%', '')}"
+    prefix = "QWORD PTR " if star else f"{size} " if size else ""
+    return f"{prefix}{segment.replace('%', '')}[{inside}]{rest.replace('%', '')}"
 
 
 def mnemonic(line: str) -> str:
@@ -290,6 +290,6 @@ def mnemonics(lines: Iterable[LineData]) -> dict[str, MnemonicData]:
 
 def _known(names: Iterable[str]) -> Iterator[tuple[str, MnemonicData]]:
     for name in names:
-        written, said = intel_name(name), meaning(name)
-        if said or written != name:
-            yield name, MnemonicData(said, "" if written == name else written)
+        written, words = intel_name(name), meaning(name)
+        if words or written != name:
+            yield name, MnemonicData(words, "" if written == name else written)

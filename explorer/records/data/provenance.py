@@ -136,7 +136,7 @@ def operation_names(compile: CompileData, half: HalfData) -> Callable[[str], str
     nodes = {id: next((known[node] for node in of if node in known), None) for id, of in origins.items()}
     found = {id: _called(node, own) for id, node in nodes.items() if node is not None}
     times = Counter(found[each.id] for each in half.operations if each.id in found)
-    names = {id: f"{said[:-1]}, {id})" if times[said] > 1 else said for id, said in found.items()}
+    names = {id: f"{operation[:-1]}, {id})" if times[operation] > 1 else operation for id, operation in found.items()}
     return functools.partial(re.compile(r"\w+").sub, lambda match: names.get(match[0], match[0]))
 
 

@@ -52,7 +52,7 @@ def rank_of(record: RecordData) -> int | None:
 
 
 def _names(records: Sequence[RecordData]) -> list[str]:
-    """ "rank 3", or the title of a record that has none; told apart where two have the same."""
+    """ "rank 3", or the title of a record that has none; made different where two have the same."""
     plain = [record.title if rank_of(record) is None else f"rank {rank_of(record)}" for record in records]
     seen: Counter[str] = Counter()
     found = []

@@ -269,8 +269,8 @@ class Reader:
         shown = lines
         if not self._room(text):
             shown = [line[:KEYS] for line in lines[:BEGINNING]]
-            said = f"... {len(text)} characters are left out here: a record keeps {MOST_TEXT >> 20} MiB of a log's text"
-            shown.append(said)
+            note = f"... {len(text)} characters are left out here: a record keeps {MOST_TEXT >> 20} MiB of a log's text"
+            shown.append(note)
             self._cut += 1
         self._kept += sum(map(len, shown))
         return data.TextData(tuple(map(data.LineData, shown)))
@@ -548,7 +548,7 @@ def autotuned(logged: log_entries.Phase, stats: str, seconds: float) -> dict[str
     dtypes, shapes = (_text(logged.args.get(f"autotune_{name}", "")).split(", ") for name in ("dtypes", "shape"))
     inputs = (f"{dtype.removeprefix('torch.')}[{shape}]" for dtype, shape in zip(dtypes, shapes, strict=False))
     known = ((time, f"{kernel} {about}".rstrip()) for time, kernel, about in best if kernel and time is not None)
-    lines = (f"{time / 1e3:.3e} {said}" for time, said in known)
+    lines = (f"{time / 1e3:.3e} {choice}" for time, choice in known)
     return {
         "operation": logged.name.removesuffix("_template_autotuning"), "inputs": ", ".join(inputs)[:KEYS],
         "candidates": "\n".join(line[:KEYS] for line in lines), "count": str(found.num_choices),

@@ -142,9 +142,9 @@ MEANINGS = (
 )
 
 
-def meaning(method: str, said: str) -> str:
+def meaning(method: str, error: str) -> str:
     """What an error of a method means; "" where nothing is known of it."""
-    return next((m.text for m in MEANINGS if m.method in method and re.search(m.pattern, said)), "")
+    return next((m.text for m in MEANINGS if m.method in method and re.search(m.pattern, error)), "")
 
 
 SHOWN = 4
@@ -211,16 +211,16 @@ def verdict(captured: Runnable, under: Callable[..., object], fn: Callable[..., 
     found = against_eager(lambda: eager, got.found, wanted.found)
     if found.ok:
         return VerdictData(tried.name, "right", "", found.largest_absolute, anew)
-    said = differing(found.first_mismatch, got.found, wanted.found)
-    return VerdictData(tried.name, "wrong", said, found.largest_absolute, anew)
+    difference = differing(found.first_mismatch, got.found, wanted.found)
+    return VerdictData(tried.name, "wrong", difference, found.largest_absolute, anew)
 
 
 def _compared_with_error(tried: Variant, expected: BaseException, got: MethodOutcome, anew: bool) -> VerdictData:
-    said = f"eager raises {type(expected).__name__}: {message(expected)}"
+    text = f"eager raises {type(expected).__name__}: {message(expected)}"
     if got.error is None:
-        return VerdictData(tried.name, "wrong", f"{said}; this gave {shown(got.found)}", recompiled=anew)
+        return VerdictData(tried.name, "wrong", f"{text}; this gave {shown(got.found)}", recompiled=anew)
     same = type(got.error) is type(expected)
-    detail = said if same else f"{said}; this raised {type(got.error).__name__}: {message(got.error)}"
+    detail = text if same else f"{text}; this raised {type(got.error).__name__}: {message(got.error)}"
     return VerdictData(tried.name, "right" if same else "refused", detail, recompiled=anew)
 
 
@@ -349,15 +349,15 @@ def tried_on(method: Method, fn: Callable[..., object], tried: Sequence[Variant]
         return MethodData(method.name, method.how, missing=missing), None
     under = _own(fn)
     args, kwargs = tried[0].copy()
-    said: list[str] = []
+    output: list[str] = []
     started = time.perf_counter()
     try:
-        with _quiet(said):
+        with _quiet(output):
             captured = method.capture(Example(under, args, kwargs))
     except Exception as error:  # whatever a method refuses with is what its users see
         text = _shortened(f"{type(error).__name__}: {_unstyled(str(error)).strip()}")
         return MethodData(
-            method.name, method.how, warnings=tuple(said), error=text, meaning=meaning(method.name, text)
+            method.name, method.how, warnings=tuple(output), error=text, meaning=meaning(method.name, text)
         ), None
     seconds = time.perf_counter() - started
     control, sizes = captured.control(), captured.sizes()
@@ -373,7 +373,7 @@ def tried_on(method: Method, fn: Callable[..., object], tried: Sequence[Variant]
         tuple(fact for fact, answer in changed if answer == "wrong"),
         tuple(fact for fact, answer in changed if answer == "right"),
         verdicts,
-        tuple(said),
+        tuple(output),
         capture_seconds=None if method is EAGER else seconds,
         saved=saved(captured, fn, tried[0], verdicts[0]),
         runs_without_python="" if isinstance(captured.saving, str) else captured.saving.needs,
@@ -392,7 +392,7 @@ def saved(captured: Runnable, fn: Callable[..., object], given: Variant, first: 
             saving.write(path)
             size = sum(each.stat().st_size for each in Path(folder).iterdir())
             loaded = saving.read(path)
-        except Exception as error:  # the method's own refusal, told as it says it
+        except Exception as error:  # the method's own refusal, with its own words
             return f"no: {type(error).__name__}: {_unstyled(str(error)).strip().splitlines()[0]}"
         again = verdict(Runnable(loaded, tuple, str, str, ""), fn, fn, given)
     detail = "" if again.answer == first.answer else f", {again.detail}"
@@ -422,17 +422,17 @@ def _own(fn: Callable[..., object]) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _quiet(said: list[str]) -> Iterator[None]:
-    """Warnings and what is written to standard error go to `said`. What is printed goes nowhere: a function that prints
-    does so for every method."""
+def _quiet(output: list[str]) -> Iterator[None]:
+    """Warnings and what is written to standard error go to `output`. What is printed goes nowhere: a function that
+    prints does so for every method."""
     written = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()), _errors_to(written):
         warnings.simplefilter("always")
         try:
             yield
         finally:
-            said += dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught)
-            said += [_shortened(text)] if (text := written.getvalue().strip()) else []
+            output += dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught)
+            output += [_shortened(text)] if (text := written.getvalue().strip()) else []
 
 
 @contextlib.contextmanager

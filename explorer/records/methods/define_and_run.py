@@ -209,7 +209,7 @@ def _restored(tf: Any, path: Path, defined: DefinedGraph) -> Callable[..., Any]:
 
 
 def tensorflow() -> Any:
-    """The module, told to keep its start-up messages to itself."""
+    """The module, without its start-up messages."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     return importlib.import_module("tensorflow")
 

@@ -63,7 +63,7 @@ def _capture(example: Example) -> Runnable:
 
 
 def _positional_inputs(example: Example) -> dict[str, object] | None:
-    """A function that takes *args has to be told how many there are; others are traced as they are."""
+    """A function that takes *args needs to know how many there are; others are traced as they are."""
     found = example.fn.forward if isinstance(example.fn, torch.nn.Module) else example.fn
     if not isinstance(found, (types.FunctionType, types.MethodType)):
         return None

@@ -93,5 +93,5 @@ def hints_of(compile: CompileData) -> dict[str, int]:
 def header(record: RecordData, what: str, notes: Iterable[str]) -> list[str]:
     """Comments alone, whatever the record's words are."""
     made_with = ", ".join(f"{name} {record.environment.get(name, '')}" for name in ("torch", "python", "C++ compiler"))
-    said = [f"Reproduces {what} of {record.title}.", f"Recorded {record.created} with {made_with}.", *WARNING, *notes]
-    return [f"# {visible(line).replace(chr(10), ' ').replace(chr(9), ' ')}" for line in said] + [""]
+    lines = [f"Reproduces {what} of {record.title}.", f"Recorded {record.created} with {made_with}.", *WARNING, *notes]
+    return [f"# {visible(line).replace(chr(10), ' ').replace(chr(9), ' ')}" for line in lines] + [""]

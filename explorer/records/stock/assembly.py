@@ -99,21 +99,21 @@ def labeled(listing: Sequence[str], file: str = "") -> Iterator[tuple[str, int]]
     line of `file` that it was made of, the innermost where that calls something inlined; 0 for none."""
     functions: dict[str, list[tuple[str, str, int]]] = {}
     current: list[tuple[str, str, int]] | None = None
-    at, told = 0, False
+    at, placed = 0, False
     for line in listing:
         if (begins := _FUNCTION.match(line)) is not None:
             name = begins[1]
             current = functions.setdefault(name, []) if name.startswith(KERNEL) and "@" not in name else None
-            at, told = 0, False
+            at, placed = 0, False
         elif current is None:
             continue
         elif (found := _INSTRUCTION.match(line)) is not None:
             current.append((found[1], found[2].strip(), at))
-            told = False
+            placed = False
         elif (place := _PLACE.match(line)) is not None:
-            if not told or place[1] is None:
+            if not placed or place[1] is None:
                 at = 0
-            told = True
+            placed = True
             if place[2] == file and not at:
                 at = int(place[3])
     for name, instructions in sorted(functions.items(), key=lambda each: ".cold" in each[0]):

@@ -79,10 +79,10 @@ def whole_text(error: BaseException) -> str:
 
 def _type_and_text(error: BaseException) -> str:
     try:
-        said = str(error)
+        message = str(error)
     except Exception as raised:  # a class of the program has a text of its own
-        said = f"its text cannot be made: {type(raised).__name__}"
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = f"its text cannot be made: {type(raised).__name__}"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _placed(error: BaseException) -> str:
@@ -106,28 +106,28 @@ def around_end(seen: Observation, call: Call) -> Iterator[None]:
     yield
 
 
-def add(compile: Compile, told: fixes.BreakMessage) -> None:
+def add(compile: Compile, message: fixes.BreakMessage) -> None:
     """Adds a break under its first cause: a break in a loop, say, leads to a skipped frame."""
-    found = told.cause or told
-    user = users_line(told.stack)
+    found = message.cause or message
+    user = users_line(message.stack)
     span = fixes.span_of(user) if user is not None else None
-    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in told.stack)
+    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in message.stack)
     step = -1 if compile.left_out["EvaluatorStep"] else len(compile.steps) - 1
     instruction = compile.steps[step].instruction if step >= 0 else ""
     fix = fixes.fix_of(found, (user.line or "") if user is not None else "")
     more = found.hints or (found.entry.hints if found.entry else ())
     hints = (fix.hint, *(hint for hint in more if not any(setting in hint for setting in fix.settings)))
     why = fixes.why_of(found)
-    if told is not found:
-        why = replace(why, detail=f"{why.detail} This leads to: {told.title}. {told.explanation}")
+    if message is not found:
+        why = replace(why, detail=f"{why.detail} This leads to: {message.title}. {message.explanation}")
         hints = (
             hints[0],
-            *(fixes.KNOWN + fixes.AROUND[told.title] for _ in range(told.title in fixes.AROUND)),
+            *(fixes.KNOWN + fixes.AROUND[message.title] for _ in range(message.title in fixes.AROUND)),
             *hints[1:],
         )
-    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(fixes.TORCH):
+    if message.stack and "graph_break()" in found.title and message.stack[-1].filename.startswith(fixes.TORCH):
         fix, hints = fixes.Fix(fixes.TORCHS_OWN), (fixes.TORCHS_OWN,)
-        at = told.stack[-1]
+        at = message.stack[-1]
         inside = f"{at.name}, {at.filename.removeprefix(fixes.TORCH)}:{at.lineno}"
         why = replace(why, title="torch breaks the graph here on purpose", detail=f"in torch's {inside}")
     made = data.BreakData(why, instruction, span, stack, hints, step=step)

@@ -109,14 +109,14 @@ def add_key(seen: Observation, cache: str, key: str, details: Sequence[str]) -> 
     compile = seen.compile()
     parts = {}
     for line in details:
-        if (told := _PART.fullmatch(line)) is not None:
-            parts[told["name"]] = f"{told['hash'][:12]} {told['text'][:LONGEST_PART]}"
+        if (part := _PART.fullmatch(line)) is not None:
+            parts[part["name"]] = f"{part['hash'][:12]} {part['text'][:LONGEST_PART]}"
     own = f"{compile.id}.key{len(compile.cache_keys)}"
     made = data.CacheKeyData(own, cache, key, parts)
     earlier = [(each, other) for each, other in seen.cache_keys if each.cache == cache]
     if earlier:
         near, other = min(reversed(earlier), key=lambda pair: len(parts.items() ^ pair[1].items()))
-        changed = {name: said for name, said in parts.items() if other.get(name) != said}
+        changed = {name: value for name, value in parts.items() if other.get(name) != value}
         lacks = tuple(name for name in other if name not in parts)
         made = data.CacheKeyData(own, cache, key, changed, near.id, lacks)
     compile.cache_keys.append(made)
@@ -152,7 +152,7 @@ COUNTED = {
 
 
 class Counted:
-    """What torch counted and told, to be put back."""
+    """What torch counted and reported, to be put back."""
 
     def __init__(self) -> None:
         self.take()

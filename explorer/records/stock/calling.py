@@ -195,7 +195,7 @@ PROFILERS = (
 
 
 def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
-    """What tells `log` of each call, and has it measure one of each function. `seen` is told what torch.compile was
+    """What tells `log` of each call, and has it measure one of each function. `seen` learns what torch.compile was
     given, by function."""
     log.measure = one_call = OneCall(log, seen, recorder)
 

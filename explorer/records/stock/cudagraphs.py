@@ -31,8 +31,8 @@ def around_post_compile(seen: Observation, call: Call) -> Iterator[None]:
     seen.compile().event("CudagraphSkipped", why=why)
 
 
-def _skip_reason(said: str) -> str:
-    return " ".join(said.removeprefix("skipping cudagraphs due to ").split())
+def _skip_reason(reason: str) -> str:
+    return " ".join(reason.removeprefix("skipping cudagraphs due to ").split())
 
 
 def around_partition(seen: Observation, call: Call) -> Iterator[None]:
@@ -88,7 +88,7 @@ def around_mutation(seen: Observation, call: Call) -> Iterator[None]:
 
 
 def before_skip(seen: Observation, args: tuple[Any, ...]) -> None:
-    """What is said while a program runs; torch does not say there of which compile."""
+    """Messages while a program runs; torch does not name the compile there."""
     if "re-recording limit" in args[0]:
         seen.compile().event("CudagraphSkipped", why=_skip_reason(args[0]))
 

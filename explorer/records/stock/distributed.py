@@ -35,20 +35,20 @@ def _facts(node: fx.Node, operator: torch._ops.OpOverload) -> dict[str, str]:
     """How values are combined, and among which processes, as the operator's schema names its arguments."""
     parameters = (argument.name for argument in operator._schema.arguments)
     given = {**dict(zip(parameters, node.args, strict=False)), **node.kwargs}
-    told = {"reduce": str(given["reduce_op"])} if "reduce_op" in given else {}
+    facts = {"reduce": str(given["reduce_op"])} if "reduce_op" in given else {}
     group: Any = given.get("group_name")
     if not (distributed.is_available() and distributed.is_initialized()):
-        return told
+        return facts
     if isinstance(group, str):
         groups: Any = distributed.distributed_c10d
         try:
             group = groups._resolve_process_group(group)
         except (RuntimeError, ValueError):
-            return told
+            return facts
     if not isinstance(group, distributed.ProcessGroup):
-        return told
+        return facts
     ranks = distributed.get_process_group_ranks(group)
-    return told | {"backend": distributed.get_backend(group), "ranks": ", ".join(map(str, ranks))}
+    return facts | {"backend": distributed.get_backend(group), "ranks": ", ".join(map(str, ranks))}
 
 
 def around_split(seen: Observation, call: Call) -> Iterator[None]:

@@ -136,13 +136,13 @@ def _raised(found: BreakMessage) -> BreakMessage:
     return replace(found, explanation=f"{exception}. {found.explanation}") if is_raised else found
 
 
-def skipped(said: str, empty: CodeType | None = None) -> data.WhyData:
+def skipped(text: str, empty: CodeType | None = None) -> data.WhyData:
     """Why Dynamo makes no graph of a frame, and whether that matters; `empty` is its code where no break is why."""
     if empty is not None and empty.co_filename.startswith(TORCH):
-        return data.WhyData(OF_TORCH, CATALOGUE[OF_TORCH].title, said)
+        return data.WhyData(OF_TORCH, CATALOGUE[OF_TORCH].title, text)
     if empty is not None and _passes_on(empty):
         return data.WhyData(NOTHING, CATALOGUE[NOTHING].title, "")
-    return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, f"{said}; {FOR_GOOD}")
+    return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, f"{text}; {FOR_GOOD}")
 
 
 def _passes_on(code: CodeType) -> bool:

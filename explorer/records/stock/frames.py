@@ -148,8 +148,8 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
         return
     guarded = getattr(call.result, "guarded_code", None)
     if guarded is None:
-        said = why_skipped(getattr(call.result, "skip_reason", None) or "")
-        compile.fallback = skipped(said, None if compile.breaks else code)
+        reason = why_skipped(getattr(call.result, "skip_reason", None) or "")
+        compile.fallback = skipped(reason, None if compile.breaks else code)
         compile.skipped = True
         return
     if seen.calls is None:
@@ -180,13 +180,13 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
         return
     code, space = call.args[1].f_code, call.args[1].f_globals
     generates = code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
-    said = GENERATES if generates else getattr(call.result, "skip_reason", None)
-    if said is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
+    reason = GENERATES if generates else getattr(call.result, "skip_reason", None)
+    if reason is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
         return
     made = code.co_filename.startswith("<") and space.get("__name__") != "__main__"
     own = code in seen.continuations or not (made or code.co_filename.startswith((*LIBRARIES, OWN_FILES)))
     if own and not any(compile.code is code for compile in seen.compiles):
-        seen.left.setdefault(code, why_skipped(said))
+        seen.left.setdefault(code, why_skipped(reason))
 
 
 def name_of(function: Any) -> str:
@@ -199,9 +199,9 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
 
-def why_skipped(said: str) -> str:
+def why_skipped(reason: str) -> str:
     """Torch's reason for leaving a frame to Python, without the sentences that each has."""
-    return _EACH_TIME.sub("", " ".join(said.split())).strip(" .")
+    return _EACH_TIME.sub("", " ".join(reason.split())).strip(" .")
 
 
 def seconds_of(manager: Any, local: Mapping[str, Any]) -> float | None:

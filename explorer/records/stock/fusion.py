@@ -136,14 +136,14 @@ class StockPair:
         yield from sorted(pairs, key=lambda pair: (not (pair[1] and not pair[3]), not pair[1], pair[0].name, str(pair)))
 
 
-def why(pair: StockPair, said: str) -> data.WhyData:
-    """Why the pair was refused; `said` is what stock said, "" where it said nothing."""
-    if said in ("no shared data", "no shared data due to indexing mismatch", "memory deps did not match"):
+def why(pair: StockPair, text: str) -> data.WhyData:
+    """Why the pair was refused; `text` is stock's reason, "" where it gave none."""
+    if text in ("no shared data", "no shared data due to indexing mismatch", "memory deps did not match"):
         return elsewhere(pair)
     for part, code in SAID:
-        if part in said:
-            return made(code, said if code in (TEMPLATE, FOREACH, MARKED) else detail(pair, code))
-    return made(IN_STOCKS_WORDS, said) if said else unstated_reason(pair)
+        if part in text:
+            return made(code, text if code in (TEMPLATE, FOREACH, MARKED) else detail(pair, code))
+    return made(IN_STOCKS_WORDS, text) if text else unstated_reason(pair)
 
 
 def made(code: str, detail: str = "") -> data.WhyData:
@@ -334,20 +334,20 @@ def around_can_fuse(seen: Observation, call: Call) -> Iterator[None]:
         fusing.allowed.add(key)
         fusing.refused.pop(key, None)
     elif call.error is None and first is not second:
-        said = words[-1] if words else ""
-        if said != "node1 must go before node2":  # it asks again in the other order
-            fusing.refused[key] = said
+        text = words[-1] if words else ""
+        if text != "node1 must go before node2":  # it asks again in the other order
+            fusing.refused[key] = text
 
 
 def around_why(seen: Observation, call: Call) -> Iterator[None]:
     half = seen.compile().half
     if half is not None and half.fusing is not None:
-        spoken, said, *arguments = call.args
-        said = said % tuple(arguments) if arguments else said
+        spoken, text, *arguments = call.args
+        text = text % tuple(arguments) if arguments else text
         if half.fusing.asking:
-            half.fusing.asking[-1].append(said)
+            half.fusing.asking[-1].append(text)
         else:
-            half.fusing.reasons[spoken.name1, spoken.name2] = said
+            half.fusing.reasons[spoken.name1, spoken.name2] = text
     yield
 
 

@@ -169,9 +169,9 @@ class TracedSources:
         return ""
 
     def origins(self, node: fx.Node) -> tuple[tuple[str, ...], str]:
-        """The captured nodes that a traced one comes from, and how that was worked out ("" where torch told)."""
-        if told := self._made_for(node):
-            return (told,), ""
+        """The captured nodes that a traced one comes from, and how that was worked out ("" where torch records it)."""
+        if reason := self._made_for(node):
+            return (reason,), ""
         if node.op == "placeholder":
             return self._input(node)
         number = node.meta.get("seq_nr")

@@ -203,18 +203,20 @@ def _asking_frame(
     if best is not None:
         place = own_frame(best.user_stack)
         return place, place.line or ""
-    told = re.match(r"(?P<line>.*)  # (?P<file>\S+):(?P<number>\d+) in (?P<name>\S+)", comment, re.DOTALL)
-    if told is None:
+    message = re.match(r"(?P<line>.*)  # (?P<file>\S+):(?P<number>\d+) in (?P<name>\S+)", comment, re.DOTALL)
+    if message is None:
         return None, comment
     stacks = [guard.user_stack for guards in asked.values() for guard in guards if guard.user_stack]
-    number = int(told["number"])
+    number = int(message["number"])
     for stack in stacks:
-        if (stack[-1].lineno, stack[-1].name) == (number, told["name"]) and stack[-1].filename.endswith(told["file"]):
+        if (stack[-1].lineno, stack[-1].name) == (number, message["name"]) and stack[-1].filename.endswith(
+            message["file"]
+        ):
             return own_frame(stack), own_frame(stack).line or ""
-    file = next((frame.filename for stack in stacks for frame in stack if frame.filename.endswith(told["file"])), "")
+    file = next((frame.filename for stack in stacks for frame in stack if frame.filename.endswith(message["file"])), "")
     if not file:
-        return None, told["line"]
-    return FrameSummary(file, number, told["name"], lookup_line=False), told["line"]
+        return None, message["line"]
+    return FrameSummary(file, number, message["name"], lookup_line=False), message["line"]
 
 
 def _value(text: str) -> str:
@@ -302,9 +304,9 @@ def _fixed_at(place: object) -> str:
     """The user's line where a size was fixed, and torch's where the user has none."""
     if place is None:
         return "torch records no source line"
-    told = getattr(place, "maybe_user_loc", None)
+    location = getattr(place, "maybe_user_loc", None)
     framework = getattr(place, "framework_loc", None)
-    return str(told or framework or "torch records no source line")
+    return str(location or framework or "torch records no source line")
 
 
 SYMBOLS_HOOK = Hook(

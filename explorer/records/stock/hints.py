@@ -35,14 +35,14 @@ class ReportingLogger:
 
     def _log(self, level: int, message: Any, args: tuple[Any, ...]) -> None:
         message = "".join(message) if isinstance(message, tuple) else message
-        told: Any = watcher()
-        if told is not None:
+        watch: Any = watcher()
+        if watch is not None:
             try:
                 node = getattr(V.graph, "current_node", None)
-                said = " ".join((message % args if args else str(message)).split())
-                told.compile().event("PerformanceHint", said=said, at=place([node]) if node is not None else "")
+                text = " ".join((message % args if args else str(message)).split())
+                watch.compile().event("PerformanceHint", said=text, at=place([node]) if node is not None else "")
             except Exception as error:
-                told.failed(ARTIFACT, error)
+                watch.failed(ARTIFACT, error)
         if self._logger.isEnabledFor(logging.DEBUG):
             self._logger.log(level, message, *args, stacklevel=3)
 

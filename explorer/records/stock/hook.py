@@ -176,16 +176,16 @@ def _preceded(
 
     @functools.wraps(function)
     def wrapper(*args: object, **kwargs: object) -> object:
-        told = watcher() if when() else None
-        if told is not None:
+        watch = watcher() if when() else None
+        if watch is not None:
             entered, callback = clock(), set_eval_frame(None)
             try:
-                before(told, args)
+                before(watch, args)
             except Exception as error:
-                told.failed(target, error)
+                watch.failed(target, error)
             finally:
                 set_eval_frame(callback)
-            told.spent += clock() - entered
+            watch.spent += clock() - entered
         return function(*args, **kwargs)
 
     return unseen(wrapper)
@@ -196,12 +196,12 @@ def _surrounded(function: Callable[..., object], target: str, around: Around) ->
 
     @functools.wraps(function)
     def wrapper(*args: object, **kwargs: object) -> object:
-        told = watcher()
-        if told is None:
+        watch = watcher()
+        if watch is None:
             return function(*args, **kwargs)
         entered, callback = clock(), set_eval_frame(None)
         call = Call(args, kwargs)
-        steps: Iterator[None] | None = around(told, call)
+        steps: Iterator[None] | None = around(watch, call)
         try:
             next(steps)  # type: ignore[arg-type]
         except StopIteration:
@@ -209,11 +209,11 @@ def _surrounded(function: Callable[..., object], target: str, around: Around) ->
         except Exception as error:
             steps = None
             call.args, call.kwargs, call.instead = args, kwargs, None
-            told.failed(target, error)
+            watch.failed(target, error)
         finally:
             set_eval_frame(callback)
         call.started = clock()
-        told.spent += call.started - entered
+        watch.spent += call.started - entered
         try:
             call.result = (call.instead or function)(*call.args, **call.kwargs)
         except BaseException as error:
@@ -227,10 +227,10 @@ def _surrounded(function: Callable[..., object], target: str, around: Around) ->
                 try:
                     next(steps, None)
                 except Exception as error:
-                    told.failed(target, error)
+                    watch.failed(target, error)
                 finally:
                     set_eval_frame(callback)
-                told.spent += clock() - ended
+                watch.spent += clock() - ended
             call.error = None  # its traceback holds this frame, and so what the program let go of meanwhile
         return call.result
 
@@ -245,24 +245,24 @@ def unseen(wrapper: Callable[..., object]) -> Callable[..., Any]:
 
 
 @contextmanager
-def watching(told: Watcher, hooks: tuple[Hook, ...], everywhere: bool = False) -> Iterator[dict[str, str]]:
-    """Tell `told` of the compiles that this thread starts inside the block, and of their backwards; `everywhere`: of
+def watching(watch: Watcher, hooks: tuple[Hook, ...], everywhere: bool = False) -> Iterator[dict[str, str]]:
+    """Notify `watch` of the compiles that this thread starts inside the block, and of their backwards; `everywhere`: of
     those of all threads that nobody else watches.
 
     Yields the targets that this torch lacks, with why.
     """
     _installed.enter(hooks)
-    token = None if everywhere else _watcher.set(told)
+    token = None if everywhere else _watcher.set(watch)
     if everywhere:
-        _everywhere.append(told)
+        _everywhere.append(watch)
     try:
         yield dict(_installed.missing)
     finally:
         if token is None:
-            _everywhere.remove(told)
+            _everywhere.remove(watch)
         else:
             _watcher.reset(token)
-        for id in [id for id, owner in _of_compile.items() if owner is told]:
+        for id in [id for id, owner in _of_compile.items() if owner is watch]:
             del _of_compile[id]
         _installed.leave()
 
@@ -282,6 +282,6 @@ def unwatched() -> Iterator[None]:
         _watcher.reset(token)
 
 
-def owns(id: CompileId, told: Watcher) -> None:
-    """From now on what happens in the compile `id` on a thread that nobody watches is told to `told`."""
-    _of_compile[id] = told
+def owns(id: CompileId, watch: Watcher) -> None:
+    """From now on what happens in the compile `id` on a thread that nobody watches is reported to `watch`."""
+    _of_compile[id] = watch

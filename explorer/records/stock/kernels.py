@@ -148,9 +148,9 @@ def _texts(compile: Compile, half: Half, calls: tuple[CallOf, ...], code: str) -
 
 def _elsewhere(first: str, function: str, id: str, language: str) -> data.TextData:
     """stock's C++ backend puts several groups of loops into one function where nothing has to run between them."""
-    said = f"loops of their own in the function {function}, shown under {first}"
+    note = f"loops of their own in the function {function}, shown under {first}"
     mark = "//" if language == "cpp" else "#"
-    return data.TextData((data.LineData(f"{mark} {said}", f"{id}:1", (BOILERPLATE,)),), language)
+    return data.TextData((data.LineData(f"{mark} {note}", f"{id}:1", (BOILERPLATE,)),), language)
 
 
 class _Facts:
@@ -233,12 +233,14 @@ def _kernel_text(
         [cause for cause in generating.lines.get(text.strip(), ()) if cause[0] in own and _NAME.search(text)]
         for text in source.splitlines()
     ]
-    alone = {n: told[0][0] for n, told in enumerate(causes, 1) if len({operation for operation, _ in told}) == 1}
+    alone = {
+        n: message[0][0] for n, message in enumerate(causes, 1) if len({operation for operation, _ in message}) == 1
+    }
     lines = []
     for number, text in enumerate(source.splitlines(), 1):
-        told = causes[number - 1]
-        around = [cause for cause in told if cause[0] == _nearest(alone, number)]
-        origins = _causes(told)
+        message = causes[number - 1]
+        around = [cause for cause in message if cause[0] == _nearest(alone, number)]
+        origins = _causes(message)
         if len(origins) > 1 and around:
             origins = _causes(around)
             compile.infer(EQUAL_LINES, f"{id}:{number}")
@@ -254,9 +256,9 @@ def _nearest(alone: dict[int, str], number: int) -> str:
     return alone.get(nearest, "")
 
 
-def _causes(told: list[tuple[str, str]]) -> tuple[str, ...]:
+def _causes(causes: list[tuple[str, str]]) -> tuple[str, ...]:
     """The nodes behind a line, or where these are not known its operations."""
-    return tuple(dict.fromkeys(node or operation for operation, node in told))
+    return tuple(dict.fromkeys(node or operation for operation, node in causes))
 
 
 _FRAME = (

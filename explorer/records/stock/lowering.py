@@ -82,10 +82,10 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
         if seen.calls is not None:
             seen.calls.compiled(call.seconds, compile.id)
     if call.error is not None:
-        said = f"{type(call.error).__name__}: {call.error}"
-        compile.stage(HALF, "inductor", half=half.name, error=said)
+        message = f"{type(call.error).__name__}: {call.error}"
+        compile.stage(HALF, "inductor", half=half.name, error=message)
         if not compile.running:  # nobody runs a backward in its place
-            compile.error, compile.raises = said, True
+            compile.error, compile.raises = message, True
             seen.raised = call.error if seen.calls is None else None
     compile.half = None
 
@@ -361,9 +361,9 @@ def _statements(half: Half, operation: str, body: Any, graph: fx.Graph, indent: 
         elif node.op in ("call_method", "call_module"):
             given = node.args[1:] if node.op == "call_method" else node.args
             arguments = ", ".join(read(each) for each in given if each is not None)
-            told = half.causes.of.get(node, "") if half.causes is not None else ""
+            cause = half.causes.of.get(node, "") if half.causes is not None else ""
             result = ""
             if node.target not in STORES:
                 written[node], count = f"tmp{count}", count + 1
                 result = f"{written[node]} = "
-            yield data.LineData(f"{indent}{result}{node.target}({arguments})", "", (told or operation,))
+            yield data.LineData(f"{indent}{result}{node.target}({arguments})", "", (cause or operation,))

@@ -253,11 +253,11 @@ class Compile(CollectedCompile):
 
     def failed(self, target: str, error: Exception) -> None:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-        if any(event.kind == "HookFailed" and event.fields["error"] == said for event in self.events):
+        message = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        if any(event.kind == "HookFailed" and event.fields["error"] == message for event in self.events):
             self.left_out["HookFailed"] += 1
         else:
-            self.event("HookFailed", hook=target, error=said)
+            self.event("HookFailed", hook=target, error=message)
 
     def register(self, code: types.CodeType, role: str) -> str:
         """What the ids of `code`'s instructions begin with; it is shown under the compile from now on."""

@@ -117,12 +117,12 @@ def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
 def others(first: data.RecompileData, checks: Sequence[DynamoGuard], frame: object) -> Iterator[data.RecompileData]:
     """The checks of a compile that this call fails beside the one at which torch stopped, of values that are found
     without running the program's code: one for each fact of a tensor."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for check in sorted(checks, key=lambda check: check.id != first.guard):
-        if check.source in told or is_torchs_own(check.property, check.source, check.expression):
+        if check.source in reported or is_torchs_own(check.property, check.source, check.expression):
             continue
         failed = [(words, seen) for words, seen in _differences(check, frame) if words not in ("", first.words)]
-        told.update(check.source for _ in failed or range(check.id == first.guard))
+        reported.update(check.source for _ in failed or range(check.id == first.guard))
         for words, seen in failed:
             yield data.RecompileData(first.of, check.id, check.expression, words, seen, words)
 

@@ -72,7 +72,7 @@ def cache_command(action: str, folder: Path | None, machine_readable: bool) -> N
         remove(path)
     removed = clear(real) if action == "clear" else 0
     kept, _ = items(real)
-    told = {
+    facts = {
         "folder": str(real),
         "programs": len(kept),
         "bytes": sum(item.bytes for item in kept.values()),
@@ -81,10 +81,10 @@ def cache_command(action: str, folder: Path | None, machine_readable: bool) -> N
         **({"removed": removed} if action == "clear" else {}),
     }
     if machine_readable:
-        click.echo(msgspec.json.format(msgspec.json.encode(told)))
+        click.echo(msgspec.json.format(msgspec.json.encode(facts)))
         return
     console = wide_enough()
-    size, limit = (f"{int(told[name]) / 2**20:.1f} MiB" for name in ("bytes", "limit"))  # type: ignore[call-overload]
+    size, limit = (f"{int(facts[name]) / 2**20:.1f} MiB" for name in ("bytes", "limit"))  # type: ignore[call-overload]
     holds = f"{count(len(kept), 'program')}, {size}"
     console.print(Text(f"{real}: {holds}; above {limit}, the least recently used are removed"))
     if action == "verify":

@@ -19,7 +19,7 @@ from explorer.core.text import duration
 from explorer.show.view.html import COLUMNS, IndexRow, cells
 
 WORTH_SAYING = 2.0
-"""Seconds from which on it is said how long something took."""
+"""What takes more seconds is printed with its time."""
 
 LOG_WIDTH = 150
 """Columns of what is printed to a file."""

@@ -46,12 +46,12 @@ def run(script: str, arguments: Sequence[str], watch: Watch, as_module: bool = F
 
 def _end_threads(but: Collection[threading.Thread]) -> None:
     """Wait for all threads as Python does at its end, where first those end that wait for work (executors')."""
-    told = False
+    notified = False
     while left := [each for each in threading.enumerate() if not each.daemon and each not in but]:
-        if not told:
+        if not notified:
             for tell in reversed(getattr(threading, "_threading_atexits", ())):
                 tell()
-        told = True
+        notified = True
         for thread in left:
             thread.join()
 

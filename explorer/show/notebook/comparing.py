@@ -92,12 +92,12 @@ class ComparisonOutput:
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        self._told = 0
+        self._reported = 0
         self._handle = display(self._text("the call on other inputs"), raw=True, display_id=True)
 
     def tell(self, doing: str) -> None:
-        self._told += 1
-        place = f" ({self._told} of {self._count})" if self._told <= self._count else ""
+        self._reported += 1
+        place = f" ({self._reported} of {self._count})" if self._reported <= self._count else ""
         self._handle.update(self._text(f"{doing}{place}"), raw=True)
 
     def finish(self, found: Compared) -> None:

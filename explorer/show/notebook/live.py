@@ -87,7 +87,7 @@ class Retiming:
             with recording(recorder):
                 started = time.perf_counter()
                 outcome = ours.observe()
-                spent = time.perf_counter() - started - recorder.told
+                spent = time.perf_counter() - started - recorder.listener_seconds
             accuracy = against_eager(trial.again, outcome.values(), expected.values())
             entrants = [Entrant("eager", eager), Entrant("explorer", ours, spent if recorder.compiles else None)]
             return measure(entrants, {"explorer": accuracy}, recorder, SECONDS_OF_TIMING, progress).timing

@@ -1,4 +1,4 @@
-"""The output of one exploration: there at once, told of each stage as it ends, and in the end the whole record."""
+"""The output of one exploration: there at once, updated as each stage ends, and in the end the whole record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BETWEEN_SAMPLES = 0.05
 
 
 LATE = 1.0
-"""Seconds after which a cell that runs is said to."""
+"""Seconds after which the output says that the cell still runs."""
 
 Say = Callable[[protocol.Message], None]
 """Sends a message to the pages that show a record."""
@@ -124,8 +124,8 @@ class Waiting:
         self._timer.start()
 
     def _say(self) -> None:
-        said = _text_bundle("Running the cell; what it computes is compiled after that.")
-        self._handle = display(said, raw=True, display_id=True)
+        bundle = _text_bundle("Running the cell; what it computes is compiled after that.")
+        self._handle = display(bundle, raw=True, display_id=True)
 
     def end(self) -> None:
         self._timer.cancel()

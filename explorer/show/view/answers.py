@@ -69,11 +69,11 @@ def operator_checks(found: Sequence[OperatorCheckData]) -> list[str]:
 
 
 DEAREST = 10
-"""Sources of guards whose cost is told one by one."""
+"""Sources of guards whose cost is listed one by one."""
 
 
 SHORTEST = 0.5e-9
-"""Seconds; what takes less is not told."""
+"""Seconds; what takes less is not listed."""
 
 ROOTS = {
     "": "torch's global state, and relations between values", "L": "finding arguments", "G": "finding globals",

@@ -43,8 +43,8 @@ def differs(key: CacheKeyData, known: Mapping[str, str]) -> Iterator[str]:
         yield f"{key.cache}: {f'the key is that of {key.like}, whose entry was not kept' if same else NO_PARTS}"
     else:
         yield f"{key.cache}: the key differs from the most similar earlier one ({key.like}) in:"
-        for name, said in list(key.parts.items())[:SHOWN]:
-            yield f"  {name}: now {' '.join(said.partition(' ')[2].split())}"
+        for name, value in list(key.parts.items())[:SHOWN]:
+            yield f"  {name}: now {' '.join(value.partition(' ')[2].split())}"
         yield from (f"  {name}: no longer there" for name in key.lacks[:SHOWN])
         if (more := len(key.parts) + len(key.lacks) - 2 * SHOWN) > 0:
             yield f"  ... and {more} more"
@@ -58,6 +58,6 @@ def whole_keys(record: RecordData) -> dict[tuple[str, str], Mapping[str, str]]:
         if not key.like:
             made[id] = key.parts
         elif key.like in made:
-            kept = {name: said for name, said in made[key.like].items() if name not in key.lacks}
+            kept = {name: value for name, value in made[key.like].items() if name not in key.lacks}
             made[id] = {**kept, **key.parts}
     return {(id, keys[id].cache): parts for id, parts in made.items()}

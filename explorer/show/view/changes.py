@@ -134,10 +134,10 @@ def _kernels(before: RecordData, after: RecordData) -> list[str]:
         for record in (before, after)
     )
     found = []
-    for said, names in (("only before", old - new), ("only after", new - old)):
+    for words, names in (("only before", old - new), ("only after", new - old)):
         if names:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            found.append(f"kernels {said}: {', '.join(list(names)[:SHOWN])}{more}")
+            found.append(f"kernels {words}: {', '.join(list(names)[:SHOWN])}{more}")
     return found
 
 

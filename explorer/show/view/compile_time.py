@@ -25,9 +25,9 @@ def lines(compile: CompileData) -> Iterator[str]:
     if not compile.functions:
         return
     capture = sum(each.seconds for each in compile.functions)
-    told = ", of the steps that were kept" if compile.left_out.get("EvaluatorStep") else ""
+    scope = ", of the steps that were kept" if compile.left_out.get("EvaluatorStep") else ""
     later = max(0.0, compile.seconds - capture)
-    yield f"{compile.id} {compile.name}: capture took {duration(capture)}, by function (recording included{told}):"
+    yield f"{compile.id} {compile.name}: capture took {duration(capture)}, by function (recording included{scope}):"
     for each in compile.functions[:SHOWN]:
         times = f", evaluated {each.calls} times" if each.calls > 1 else ""
         called = compile.name if each.function == compile.title else each.function

@@ -157,20 +157,20 @@ class Adapter:
 
     # ------------------------------------------------------------------------------------------------------- moves
 
-    def stopped(self, reason: str, said: str = "") -> Message:
+    def stopped(self, reason: str, description: str = "") -> Message:
         """The event for where the cursor is now. What a client was given of another step is not valid after it."""
         self._frames.clear()
         self._variables.clear()
         broke = self.steps.events["break"].get(self.step)
         if broke and reason != "entry":
-            reason, said = "exception", f"Graph break: {broke[0]}"
-        told = {"description": said, "text": said} if said else {}
-        return event("stopped", {"reason": reason, "threadId": self.thread + 1, "allThreadsStopped": True, **told})
+            reason, description = "exception", f"Graph break: {broke[0]}"
+        shown = {"description": description, "text": description} if description else {}
+        return event("stopped", {"reason": reason, "threadId": self.thread + 1, "allThreadsStopped": True, **shown})
 
-    def _go(self, thread: int, at: int, reason: str = "step", said: str = "") -> tuple[Message, ...]:
+    def _go(self, thread: int, at: int, reason: str = "step", description: str = "") -> tuple[Message, ...]:
         self.thread = thread
         self.at[thread] = at
-        return {"allThreadsContinued": True}, self.stopped(reason, said)
+        return {"allThreadsContinued": True}, self.stopped(reason, description)
 
     def _chosen(self, given: Message) -> int:
         """The thread that a request names; without one that there is, the cursor's."""
@@ -187,8 +187,10 @@ class Adapter:
             return self._go(thread, found)
         next = thread - 1 if back else thread + 1
         if not 0 <= next < len(self.compiles):
-            return self._go(thread, self._end_of(thread, back), said="The first step" if back else "The last step")
-        return self._go(next, self._end_of(next, not back), said=self.compiles[next].title())
+            return self._go(
+                thread, self._end_of(thread, back), description="The first step" if back else "The last step"
+            )
+        return self._go(next, self._end_of(next, not back), description=self.compiles[next].title())
 
     def _run(self, given: Message, back: bool) -> tuple[Message, ...]:
         """To the next stop, in this compile or in those that follow."""
@@ -200,7 +202,9 @@ class Adapter:
                 stops = stops[: bisect_left(stops, at)] if back else stops[bisect_right(stops, at) :]
             if stops:
                 return self._go(thread, stops[-1 if back else 0], "breakpoint")
-        return self._go(ahead[-1], self._end_of(ahead[-1], back), said=f"No breakpoint {'before' if back else 'after'}")
+        return self._go(
+            ahead[-1], self._end_of(ahead[-1], back), description=f"No breakpoint {'before' if back else 'after'}"
+        )
 
     def _end_of(self, thread: int, first: bool) -> int:
         return 0 if first else len(self.compiles[thread]) - 1
@@ -256,7 +260,7 @@ class Adapter:
             this = [("instruction", step.op), ("step", f"{at} of {len(steps) - 1}"), *step.does]
             scopes.append(("This step", partial(texts, this)))
             for kind, title in SO_FAR.items():
-                made = [(f"step {when}", said) for when, all in sorted(steps.events[kind].items()) for said in all
+                made = [(f"step {when}", text) for when, all in sorted(steps.events[kind].items()) for text in all
                         if when < at]  # fmt: skip
                 scopes += [(f"{title} so far", partial(texts, made))] if made else []
         hint = {"Locals": {"presentationHint": "locals"}}
@@ -306,10 +310,10 @@ class Adapter:
             return ({"result": found.pop("value"), **found},)
         if given.get("context") != "repl":
             raise ValueError(f"{asked!r} is not a local variable at this step")
-        said: list[str] = []
-        walk = Walk(self.steps, said.append, self.step)
+        shown: list[str] = []
+        walk = Walk(self.steps, shown.append, self.step)
         walk.do(asked)
-        answer = {"result": "\n".join(said), "variablesReference": 0}
+        answer = {"result": "\n".join(shown), "variablesReference": 0}
         return (answer, *self._go(self.thread, walk.at)[1:]) if walk.at != self.step else (answer,)
 
     def _break(self, given: Message) -> tuple[Message, ...]:
@@ -327,7 +331,7 @@ def event(name: str, body: Message | None = None) -> Message:
 
 
 def texts(pairs: Iterable[tuple[str, str]]) -> Shown:
-    return [{"name": name, "value": said, "variablesReference": 0} for name, said in pairs]
+    return [{"name": name, "value": text, "variablesReference": 0} for name, text in pairs]
 
 
 KERNELS = {"initialize", "attach", "debugInfo", "dumpCell", "setBreakpoints", "setExceptionBreakpoints",

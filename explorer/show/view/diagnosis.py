@@ -18,13 +18,13 @@ Names = Mapping[str, str]
 """What files are called, as `view.source.file_names` gives them."""
 
 FEW = 4
-"""Compiles from which on it is said where their time went."""
+"""With at least so many compiles, the text says where their time went."""
 
 DEAREST = 3
 """Functions that are named for what compiling them took."""
 
 FEW_CALLS = 10
-"""Calls from which on their median is told."""
+"""With at least so many calls, the text gives their median."""
 
 NAMED = 3
 """Errors of calls that are named."""
@@ -72,8 +72,8 @@ def recompile(each: data.FailedGuardData, names: Names) -> str:
 def error(each: data.ErrorData, names: Names) -> str:
     what = "the program gets this error" if each.raises else "the frame runs eagerly instead"
     of = " ".join(filter(None, (each.compile, each.title)))
-    said = f"{each.kind}: {each.message}" if each.message else each.kind
-    return f"{f'{of}: ' * bool(of)}{what}{place(each.span, names)}\n{_indented(said)}"
+    message = f"{each.kind}: {each.message}" if each.message else each.kind
+    return f"{f'{of}: ' * bool(of)}{what}{place(each.span, names)}\n{_indented(message)}"
 
 
 def eager(each: data.EagerData, names: Names) -> str:
@@ -110,7 +110,7 @@ def calls(each: data.CallsData) -> str:
         )
     times = f"{count(each.count, 'call')} ({each.engine})"
     raised = Counter(one.text for one in each.raised)
-    parts += [f"{count(number, 'call')} raised {said}" for said, number in raised.most_common(NAMED)]
+    parts += [f"{count(number, 'call')} raised {message}" for message, number in raised.most_common(NAMED)]
     return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
 
 
@@ -187,11 +187,11 @@ def summary(record: data.RecordData, names: Names) -> list[str]:
         lines.append(f"{count(more, 'other guard')} caused recompiles (record.recompiles)")
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        told = [each for each in record.eager if _says_more(each) or not _is_covered(each, record)]
+        shown = [each for each in record.eager if _says_more(each) or not _is_covered(each, record)]
         engines = {each.id: each.engine for each in record.compiles}
         several = len(set(engines.values())) > 1
-        whose = (f" ({engines[each.compile]})" if several and each.compile in engines else "" for each in told)
-        lines += [f"outside graphs{of}: {eager(each, names)}" for of, each in zip(whose, told, strict=True)]
+        whose = (f" ({engines[each.compile]})" if several and each.compile in engines else "" for each in shown)
+        lines += [f"outside graphs{of}: {eager(each, names)}" for of, each in zip(whose, shown, strict=True)]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]
     return [line for each in lines for line in each.split("\n")]

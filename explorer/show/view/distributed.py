@@ -49,11 +49,11 @@ def collectives(compile: CompileData, names: Mapping[str, str]) -> Iterator[Coll
         for node in graph.nodes:
             if not (name := collective(node.target)):
                 continue
-            told = next((asked[id] for id in (node.id, *node.origins) if id in asked), {})
-            place, colon, line = (told.get("at") or (node.origins[0] if node.origins else "")).rpartition(":")
-            ranks = told.get("ranks", "")
+            facts = next((asked[id] for id in (node.id, *node.origins) if id in asked), {})
+            place, colon, line = (facts.get("at") or (node.origins[0] if node.origins else "")).rpartition(":")
+            ranks = facts.get("ranks", "")
             group = (
-                f"{count(len(ranks.split(', ')), 'process', 'processes')}, backend {told['backend']}" if ranks else ""
+                f"{count(len(ranks.split(', ')), 'process', 'processes')}, backend {facts['backend']}" if ranks else ""
             )
             yield Collective(
                 half, _call(name, node, nodes, lines.get(node.id, "")), node.type, node.bytes, group,
@@ -84,10 +84,10 @@ def _call(name: str, node: NodeData, nodes: Mapping[str, NodeData], line: str) -
     _, opening, rest = line.partition(node.target + "(")
     tensors = {nodes[id].name for id in node.inputs if id in nodes}
     given = [each.strip(" '\"") for each in rest.partition(")")[0].split(",")] if opening else []
-    told = [each for each in given if each and each.strip("[]") not in tensors]
-    if told and "_c10d_functional" in node.target:
-        told[-1] = f"group {told[-1]}"
-    return f"{name}({', '.join(told)})" if told else name
+    arguments = [each for each in given if each and each.strip("[]") not in tensors]
+    if arguments and "_c10d_functional" in node.target:
+        arguments[-1] = f"group {arguments[-1]}"
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
 def _meanwhile(compile: CompileData, half: str, graph: GraphData, node: NodeData) -> tuple[str, ...] | None:
@@ -169,9 +169,9 @@ def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
         return
     last_cap, cap = (_count_of(split.get(name)) for name in ("first_cap", "cap"))
     parts = _count_of(split.get("buckets"))
-    said = f"split the graph into {parts} parts" if parts > 1 else "did not split the graph"
+    text = f"split the graph into {parts} parts" if parts > 1 else "did not split the graph"
     yield (
-        f"{compile.id} {compile.name}: DDPOptimizer {said}, one for each gradient bucket of DDP, whose all-reduce "
+        f"{compile.id} {compile.name}: DDPOptimizer {text}, one for each gradient bucket of DDP, whose all-reduce "
         "overlaps with the backward of the parts before it. Buckets are filled from the model's end: up to "
         f"{amount(last_cap, 'B')} in the last part, and bucket_cap_mb ({amount(cap, 'B')}) in each other"
     )

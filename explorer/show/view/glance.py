@@ -121,7 +121,7 @@ def lines(record: data.RecordData) -> list[str]:
 
 
 def _counted(parts: Iterable[data.PartData]) -> list[data.PartData]:
-    """Each sentence once, with how often it was said where that was of several compiles."""
+    """Each sentence once, with a count where several compiles have it."""
     times: dict[tuple[str, str], list[data.PartData]] = {}
     for part in parts:
         times.setdefault((part.engine, part.text), []).append(part)
@@ -136,29 +136,29 @@ def _failures(record: data.RecordData) -> Iterator[data.PartData]:
     for each in sorted(record.errors, key=lambda error: not error.raises):
         got = _GOT.search(each.message)
         by = f", {headline(cause[0])}" if (cause := _CAUSE.search(each.message)) is not None else ""
-        said = got[1] if got is not None else headline(each.message) + by
-        raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
+        text = got[1] if got is not None else headline(each.message) + by
+        raised = f"{each.kind}{_at(each.span, names)}" + (f": {text}" if text else "")
         if each.raises:
             yield data.PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
         else:
             what = "compiling it" if each.compile else "its graph"
-            said = f"{_name(each.title)} runs eagerly, because {what} raised {raised}"
-            yield data.PartData("error", said, "wrong", "source", each.compile)
+            text = f"{_name(each.title)} runs eagerly, because {what} raised {raised}"
+            yield data.PartData("error", text, "wrong", "source", each.compile)
     for operator in record.operators:
         if operator.differs:
             more = f" ({len(operator.differs) - 1} more)" if len(operator.differs) > 1 else ""
-            said = f"{operator.operator}: {operator.differs[0]}{more}"
-            yield data.PartData("operator", said, "attention", "graphs")
+            text = f"{operator.operator}: {operator.differs[0]}{more}"
+            yield data.PartData("operator", text, "attention", "graphs")
     if record.error and not any(each.raises for each in record.errors):
         yield data.PartData("error", f"failed: {headline(record.error)}", "wrong", "source")
 
 
 def _so_far(engine: str, compiles: list[data.CompileData]) -> Iterator[data.PartData]:
     operations = sum(each.operations for each in compiles)
-    for what, pane, said in AWAITED:
+    for what, pane, text in AWAITED:
         if what == "operations" and operations:
-            said = f"captured {count(operations, 'operation')}"
-        yield data.PartData(what, said, "unknown", pane, "", engine)
+            text = f"captured {count(operations, 'operation')}"
+        yield data.PartData(what, text, "unknown", pane, "", engine)
 
 
 def _compiled(
@@ -171,8 +171,8 @@ def _compiled(
     ours, eager = timed.get(engine), timed.get("eager")
     exact = (timing.accuracy, timing.stock_accuracy) if timing is not None else ()
 
-    def part(what: str, said: str, state: str, pane: str, compile: str = "") -> data.PartData:
-        return data.PartData(what, said, state, pane, compile or lead, engine)
+    def part(what: str, text: str, state: str, pane: str, compile: str = "") -> data.PartData:
+        return data.PartData(what, text, state, pane, compile or lead, engine)
 
     watched = [each for each in record.calls if each.engine == engine and each.samples]
     if compiles and all(each.raises or each.error and not each.halves for each in compiles):
@@ -204,8 +204,8 @@ def _compiled(
         other = eager.peak if eager is not None else None
         more = other is not None and ours.peak > max(MORE_MEMORY * other, other + MORE_BYTES)
         beside = f" (eager {amount(other, 'B')})" if other is not None else ""
-        said = f"peak memory {amount(ours.peak, 'B')} without inputs{beside}"
-        yield part("memory", said, "attention" if more else "ok", "memory")
+        text = f"peak memory {amount(ours.peak, 'B')} without inputs{beside}"
+        yield part("memory", text, "attention" if more else "ok", "memory")
     first = ours.compile_seconds if ours is not None else None
     inside = [f"first call {duration(first)}"] if first is not None else []
     inside += [ours.note] if ours is not None and ours.note else []
@@ -223,10 +223,10 @@ def counted_guards(guards: Sequence[data.GuardData]) -> str:
 def _speed(ours: data.SamplesData | None, timing: data.TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
-    said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
+    text = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
     if ours.speed.times is None:
-        return said, "unknown"
-    return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
+        return text, "unknown"
+    return text, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
 
 
 def _watched(calls: list[data.CallsData], compiles: Sequence[data.CompileData]) -> tuple[str, str]:
@@ -260,18 +260,18 @@ def _accuracy(found: data.AccuracyData | None, names: dict[str, str]) -> tuple[s
     value, is_value = found.first_mismatch, found.mismatch == "value"
     amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute and not is_value else ""
     first = f" in {found.where}, first" if amount and found.where != value else ""
-    said = f"differs from eager{amount}{first} in {value}{place}"
+    text = f"differs from eager{amount}{first} in {value}{place}"
     if found.mismatch == "unpaired":  # which no rounding explains
-        said = f"differs from eager: {value}{place}"
-        return said, "wrong"
+        text = f"differs from eager: {value}{place}"
+        return text, "wrong"
     if divergence is not None and not divergence.node:
-        return f"{said}: {divergence.detail}", "attention"
+        return f"{text}: {divergence.detail}", "attention"
     if found.own_error is not None and found.eager_error and found.own_error <= found.eager_error:
-        return f"{said}, but float64 agrees no better with eager", "attention"
+        return f"{text}, but float64 agrees no better with eager", "attention"
     if divergence is None and found.own_error is None and math.isfinite(found.largest_absolute):
         why = f"{'values' if is_value else 'rounding, or values'} that change in each run may explain it"
-        return f"{said}; eager was not run again in float64, so {why}", "attention"
-    return said, "wrong"
+        return f"{text}; eager was not run again in float64, so {why}", "attention"
+    return text, "wrong"
 
 
 def _error(found: data.AccuracyData) -> str:
@@ -289,8 +289,8 @@ def _made(compiles: list[data.CompileData]) -> tuple[str, str, str]:
             whence = f"their kernels came from the {' and the '.join(sorted(cached))}"
             eager = ", which run eagerly" if all(each.fallback for each in compiles if each.operations) else ""
             none = eager or " (this record holds no kernels)"
-            said = f"captured {_operations(compiles)}" + (f" ({whence})" if cached else none)
-            return said, "unknown", "graphs"
+            text = f"captured {_operations(compiles)}" + (f" ({whence})" if cached else none)
+            return text, "unknown", "graphs"
         if compiles and not any(each.error or each.fallback for each in compiles):
             return "no operations were captured", "attention", "source"
         return "nothing was compiled", "attention", "source"
@@ -305,8 +305,8 @@ def _made(compiles: list[data.CompileData]) -> tuple[str, str, str]:
     backward = ", backward included" if any(len(compile.halves) > 1 for compile in used or built) else ""
     made = f"became {' and '.join(became)}" if became else "needed no kernel" if used else "became 0 kernels"
     summed = " in all" if len(built) > 1 and any(compile.recompiles for compile in built) else ""
-    said = f"{_operations(used or built)} {made}{summed}{backward}"
-    return (said, "ok", "schedule") if used else (f"{said}, not run", "attention", "schedule")
+    text = f"{_operations(used or built)} {made}{summed}{backward}"
+    return (text, "ok", "schedule") if used else (f"{text}, not run", "attention", "schedule")
 
 
 def _operations(compiles: Sequence[data.CompileData]) -> str:
@@ -329,10 +329,10 @@ def _breaks(compiles: list[data.CompileData], names: dict[str, str]) -> tuple[st
         reached = f" (in {len(place)} compiles)" if len(place) > 1 else ""
         each = f"{of_call(broke.why)}{_at(broke.span, names)}{reached}"
         alike[each] = alike.get(each, 0) + 1
-    said = [each + (f" ({times} of them)" if times > 1 else "") for each, times in list(alike.items())[:NAMED]]
+    texts = [each + (f" ({times} of them)" if times > 1 else "") for each, times in list(alike.items())[:NAMED]]
     rest = sum(list(alike.values())[NAMED:])
     more = f" and {rest} more" if rest else ""
-    return f"{count(len(found), 'graph break')}: {'; '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
+    return f"{count(len(found), 'graph break')}: {'; '.join(texts)}{more}", "attention", "breaks", found[0][-1][0].id
 
 
 def of_call(why: data.WhyData) -> str:
@@ -361,8 +361,8 @@ def _recompiles(served: list[data.ServedData], compiles: list[data.CompileData])
     failed = (tuple(each for each in row.changes if each.of) for row in served)  # others failed no guard
     changes = list(dict.fromkeys(map(_with_others, filter(None, failed))))
     more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
-    said = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
-    return said, "attention", "recompiles", again[0].id
+    text = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
+    return text, "attention", "recompiles", again[0].id
 
 
 def _times(number: int) -> str:
@@ -434,9 +434,9 @@ def _numbered(compiles: Iterable[data.CompileData]) -> dict[str, data.CompileDat
         starts = [_starts(same[0]) for same in frames.values()]
         by_line = len(set(starts)) == len(starts) and None not in starts
         for number, (start, same) in enumerate(zip(starts, frames.values(), strict=True), 1):
-            said = f"{name}, from line {start}" if by_line else f"{name} ({number})"
+            label = f"{name}, from line {start}" if by_line else f"{name} ({number})"
             if len(frames) > 1:
-                found.update((each.id, msgspec.structs.replace(each, called=said)) for each in same)
+                found.update((each.id, msgspec.structs.replace(each, called=label)) for each in same)
     return found
 
 
@@ -451,9 +451,9 @@ def _placed(compiles: Iterable[data.CompileData], files: Names) -> dict[str, dat
     for (_, name), places in alike.items():
         short = [f"{files.get(file) or PurePath(file).name}:{line}" for file, line in places]
         for ((file, line), same), at in zip(places.items(), short, strict=True):
-            said = f"{name} ({at if short.count(at) == 1 else f'{file}:{line}'})"
+            label = f"{name} ({at if short.count(at) == 1 else f'{file}:{line}'})"
             if len(places) > 1:
-                found.update((each.id, msgspec.structs.replace(each, called=said)) for each in same)
+                found.update((each.id, msgspec.structs.replace(each, called=label)) for each in same)
     return found
 
 
@@ -468,8 +468,8 @@ def _named_calls(calls: Sequence[data.CallsData], compiles: Sequence[data.Compil
         placed.append((engine, f"{name} ({at}" if at and own.count((engine, name)) > 1 else name))
     found = []
     for number, (each, key) in enumerate(zip(calls, placed, strict=True)):
-        told = f"{key[1]} ({placed[:number].count(key) + 1})" if placed.count(key) > 1 else key[1]
-        found.append(msgspec.structs.replace(each, function=told))
+        label = f"{key[1]} ({placed[:number].count(key) + 1})" if placed.count(key) > 1 else key[1]
+        found.append(msgspec.structs.replace(each, function=label))
     return tuple(found)
 
 

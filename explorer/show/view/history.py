@@ -32,10 +32,10 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
         found = list(_rows(calls, known))
         if any(again & {_frame(id) for id in row.compiles} for row in found):
             rows += found
-    told = {id for row in rows for id in row.made}
+    shown = {id for row in rows for id in row.made}
     functions = {_frame(id): row.function for row in rows for id in row.made}
     for compile in record.compiles:
-        if (frame := _frame(compile.id)) in again and compile.id not in told:
+        if (frame := _frame(compile.id)) in again and compile.id not in shown:
             only, changes = (compile.id,), known[compile.id]
             note = UNCALLED if frame in functions and compile.operations and not compile.runs else ""
             rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, note))
@@ -74,8 +74,8 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], ea
     if not row.made:
         return shown + "; ".join(filter(None, ("reused" if row.compiles else eager, row.note)))
     shown += f"{row.note}; " if row.note else ""
-    said = {hows[id] for id in row.made if id in hows}
-    how, more = said.pop() if len(said) == 1 else ("compiled", "")
+    ways = {hows[id] for id in row.made if id in hows}
+    how, more = ways.pop() if len(ways) == 1 else ("compiled", "")
     more *= not (row.note and more == WHICH_RAISED)
     if not row.changes:
         why = "the first call" if row.first <= 1 else "reached for the first time"
@@ -131,9 +131,9 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
     elif guard is not None:
         of_tensor = guard.tensor is not None and not why.startswith("is ")
         why = f"{names(guard.source)}{'.' if of_tensor else ' '}{why}".strip()
-    said = each.words or why or each.expression
+    text = each.words or why or each.expression
     span = guard.span if guard is not None else None
-    return ChangeData(said, was, now, each.of, each.guard, span, stops(each, known, made), also)
+    return ChangeData(text, was, now, each.of, each.guard, span, stops(each, known, made), also)
 
 
 def _frame(id: str) -> str:

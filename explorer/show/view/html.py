@@ -36,12 +36,12 @@ class IndexRow:
 def cells(entry: IndexRow) -> tuple[str, ...]:
     """One row, a text for each of COLUMNS; what was not measured is empty."""
     record = entry.record
-    said = {(part.what, part.engine): part.text for part in record.glance}
+    texts = {(part.what, part.engine): part.text for part in record.glance}
     timed = {each.name: each for each in record.timing.contestants} if record.timing else {}
     return (
         record.title,
-        *(said.get(("speed", engine), "") for engine in ("explorer", "stock")),
-        *(said.get((what, "explorer"), "") for what in ("accuracy", "operations")),
+        *(texts.get(("speed", engine), "") for engine in ("explorer", "stock")),
+        *(texts.get((what, "explorer"), "") for what in ("accuracy", "operations")),
         str(sum(len(compile.breaks) for compile in record.compiles)),
         str(sum(len(compile.guards) for compile in record.compiles)),
         str(record.coverage.fallback),
@@ -67,8 +67,8 @@ MOST = 40_000
 
 def page(record: RecordData, note: str = "") -> str:
     """A complete document; `note` stands below its title."""
-    said = f"<p>{escape(note)}</p>" if note else ""
-    return document(record.title, f"<main><h1>{escape(record.title)}</h1>{said}{fragment(record)}</main>")
+    message = f"<p>{escape(note)}</p>" if note else ""
+    return document(record.title, f"<main><h1>{escape(record.title)}</h1>{message}{fragment(record)}</main>")
 
 
 def index(title: str, entries: Sequence[IndexRow], note: str = "") -> str:
@@ -77,11 +77,11 @@ def index(title: str, entries: Sequence[IndexRow], note: str = "") -> str:
     for entry in entries:
         first, *rest = map(escape, cells(entry))
         rows.append((f"<a href='{escape(entry.page)}'>{first}</a>", *rest))
-    said = f"<p>{escape(note)}</p>" if note else ""
+    message = f"<p>{escape(note)}</p>" if note else ""
     records = [entry.record for entry in entries]
     made = [(each.engine, each.target, each.created, *map(" ".join, each.environment.items())) for each in records[:1]]
     chips = "".join(f"<span>{escape(chip)}</span>" for each in made for chip in each if chip)
-    head = f"<h1>{escape(title)}</h1><p class=chips>{chips}</p>{said}"
+    head = f"<h1>{escape(title)}</h1><p class=chips>{chips}</p>{message}"
     return document(title, f"<main>{head}{table(map(escape, COLUMNS), rows)}</main>")
 
 

@@ -48,20 +48,20 @@ def hints(record: RecordData) -> Iterator[str]:
             for event in compile.events
             if event.kind == "PerformanceHint"
         )
-        told = [(said, at, times) for (said, at), times in found.items() if said]
-        for said, at, times in told[:MOST_HINTS]:
+        shown = [(hint, at, times) for (hint, at), times in found.items() if hint]
+        for hint, at, times in shown[:MOST_HINTS]:
             file, _, line = at.rpartition(":")
             place = f" ({names.get(file, file)}:{line})" if at else ""
-            yield f"{compile.id} {compile.name}: {said}{place}{f', {times} times' * (times > 1)}"
-        if len(told) > MOST_HINTS:
-            yield f"{compile.id} {compile.name}: and {len(told) - MOST_HINTS} more"
+            yield f"{compile.id} {compile.name}: {hint}{place}{f', {times} times' * (times > 1)}"
+        if len(shown) > MOST_HINTS:
+            yield f"{compile.id} {compile.name}: and {len(shown) - MOST_HINTS} more"
 
 
-def _in_words(said: str) -> str:
+def _in_words(hint: str) -> str:
     for pattern, plain in PLAIN:
-        if (found := re.fullmatch(pattern, said)) is not None:
+        if (found := re.fullmatch(pattern, hint)) is not None:
             return found.expand(plain)
-    return said
+    return hint
 
 
 MOST_CANDIDATES = 10
@@ -82,9 +82,9 @@ def _operation(compile: CompileData, fields: Mapping[str, str], names: Mapping[s
     places = [f"{names.get(file, file)}:{line}" for file, _, line in (each.rpartition(":") for each in at)]
     place = f" ({', '.join(places)})" if places else ""
     number, took = fields.get("count", ""), _seconds(fields.get("seconds", ""))
-    said = count(int(number), "candidate") if re.fullmatch("[0-9]{1,9}", number) else "candidates"
-    said += f", measured in {duration(took)}" if took is not None else ", measured before"
-    yield f"{compile.id} {fields.get('operation', '')} of {fields.get('inputs', '')}{place}: {said}:"
+    text = count(int(number), "candidate") if re.fullmatch("[0-9]{1,9}", number) else "candidates"
+    text += f", measured in {duration(took)}" if took is not None else ", measured before"
+    yield f"{compile.id} {fields.get('operation', '')} of {fields.get('inputs', '')}{place}: {text}:"
     found = [match for each in fields.get("candidates", "").splitlines() if (match := _CANDIDATE.fullmatch(each))]
     best = _seconds(found[0][1]) if found else None
     chosen = fields.get("chosen", "")
@@ -166,8 +166,8 @@ def _cudagraphs(compile: CompileData) -> Iterator[str]:
         yield f"{whose}: replayed as CUDA graphs; recordings are listed for programs under explorer.watch()"
     for fields in recorded[:MOST_RECORDINGS]:
         after = f", after graph {fields['after']}" if fields.get("after") else ""
-        said = f"recorded again, since {fields['again']}" if fields.get("again") else "the first recording"
-        yield f"  {fields.get('mode', '')} of inputs {fields.get('inputs', '')}{after}: {said}"
+        text = f"recorded again, since {fields['again']}" if fields.get("again") else "the first recording"
+        yield f"  {fields.get('mode', '')} of inputs {fields.get('inputs', '')}{after}: {text}"
         yield from (f"    to avoid this: {helps}" for part, helps in HINTS if part in fields.get("again", ""))
     if len(recorded) > MOST_RECORDINGS:
         yield f"  and {len(recorded) - MOST_RECORDINGS} more"

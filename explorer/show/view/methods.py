@@ -41,8 +41,8 @@ def text(data: MethodsData) -> str:
         time = "" if method.seconds is None else f"  {duration(method.seconds)} a call"
         took = "" if method.capture_seconds is None else f", captured in {duration(method.capture_seconds)}"
         lines += ["", f"{method.name}{time}{took}"]
-        if said := outcome(method):
-            lines.append(f"  {said}")
+        if result := outcome(method):
+            lines.append(f"  {result}")
             lines += [f"  {method.meaning}"] if method.meaning else []
             continue
         for verdict in method.verdicts:
@@ -59,8 +59,8 @@ def head(data: MethodsData) -> list[str]:
 
 def row(method: MethodData, inputs: int) -> list[str]:
     """The cells after a method's name, one for each input, then time, capture, control flow and saving."""
-    if said := outcome(method):
-        return [said, *[""] * (inputs + 3)]
+    if result := outcome(method):
+        return [result, *[""] * (inputs + 3)]
     cells = [answer(verdict) for verdict in method.verdicts]
     time = "" if method.seconds is None else duration(method.seconds)
     took = "" if method.capture_seconds is None else duration(method.capture_seconds)
@@ -110,9 +110,9 @@ STYLE = (
 
 def _row(method: MethodData, inputs: int) -> str:
     name = f"<th scope=row title='{escape(method.how, quote=True)}'>{escape(method.name)}</th>"
-    if said := outcome(method):
+    if result := outcome(method):
         meaning = f"<br>{escape(method.meaning)}" if method.meaning else ""
-        return f"<tr>{name}<td colspan={inputs + 4}>{escape(said)}{meaning}</td></tr>"
+        return f"<tr>{name}<td colspan={inputs + 4}>{escape(result)}{meaning}</td></tr>"
     cells = "".join(
         f"<td class='{verdict.answer.replace(' ', '-')}' title='{escape(verdict.detail, quote=True)}'>"
         f"{escape(answer(verdict))}</td>"

@@ -12,7 +12,7 @@ from explorer.show.view.distributed import collectives
 
 NO_COMPILE = "–"
 MOST_RANKS, MOST_COMPILES = 32, 200
-"""That are told one by one in a text, whose length is otherwise one times the other."""
+"""That are listed one by one in a text, whose length is otherwise one times the other."""
 LEGEND = (
     "Ranks with the same letter compiled the same, except for what differs between processes: addresses, the number of "
     f"the GPU, paths of files. {NO_COMPILE}: that rank has no such compile."
@@ -59,7 +59,7 @@ def differences(data: RanksData) -> str:
     for compile in data.compiles[:MOST_COMPILES]:
         shown = [f"{rank.name}: {result(compile, n)}" for n, rank in enumerate(data.ranks)]
         lines += ["", compile.title, f"  {'   '.join(_first(shown, MOST_RANKS))}"]
-        lines += [f"  {said}"] if (said := absent(data, compile)) else []
+        lines += [f"  {note}"] if (note := absent(data, compile)) else []
         first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
         for each in compile.divergences:
             lines.append(f"  {data.ranks[each.rank].name} first differs from {first} in {each.what}, line {each.line}:")
@@ -95,9 +95,9 @@ def parity(data: RanksData) -> list[str]:
 def _numbers(rank: RankData) -> str:
     again = f"{rank.recompiles} of them again"
     counts = ((rank.graphs, "graph"), (rank.breaks, "break"), (rank.guards, "guard"))
-    said = ", ".join((count(rank.compiles, "compile"), again, *(count(*each) for each in counts)))
+    line = ", ".join((count(rank.compiles, "compile"), again, *(count(*each) for each in counts)))
     damage = f"; {rank.error}" if rank.error else ""
-    return f"  {rank.name}: {said}, {compiling(rank)}{damage}"
+    return f"  {rank.name}: {line}, {compiling(rank)}{damage}"
 
 
 def compiling(rank: RankData) -> str:

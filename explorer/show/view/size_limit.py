@@ -109,13 +109,13 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES, *, packed
     encoded = data.encoded(record)
     if _measured(encoded, packed) <= most:
         return record
-    said = f"The record has {len(encoded) / 1e6:.1f} MB, more than a notebook is to hold"
+    message = f"The record has {len(encoded) / 1e6:.1f} MB, more than a notebook is to hold"
     whole = record
     for longest, items in APART:
         record = _brief(whole, longest, items)
         parts = sorted(_parts(record), key=lambda part: part.rank)
         every = {(part.owner, part.field): _emptied(part.value) for part in parts}
-        note = said if longest == EVERY else f"{said}; texts and lists in it are cut"
+        note = message if longest == EVERY else f"{message}; texts and lists in it are cut"
         least = data.encoded(_shortened(record, every, note, parts))
         if _measured(least, packed) <= most * 3 // 4:
             break
@@ -248,12 +248,12 @@ def _shorter(value: object) -> Iterator[object]:
 
 
 def _shortened(
-    record: data.RecordData, instead: dict[tuple[int, str], object], said: str, left: list[_Part]
+    record: data.RecordData, instead: dict[tuple[int, str], object], message: str, left: list[_Part]
 ) -> data.RecordData:
     """The record with other values in some of its fields, and a note that names what is left out."""
     made: data.RecordData = _replaced(record, instead)
     names = " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:]))) if (found := _names(left)) else ""
-    note = f"{said}: of its {names}, not all is here. Running the cell again shows all, and Record.save writes it."
+    note = f"{message}: of its {names}, not all is here. Running the cell again shows all, and Record.save writes it."
     return msgspec.structs.replace(made, notes=(*made.notes, note), cut=True)
 
 

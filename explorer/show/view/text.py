@@ -125,10 +125,10 @@ def timing(measured: data.TimingData, compiles: Sequence[data.CompileData] = ())
         lines.append(f"{of} {call} is outside kernels and library calls (guards, Python, allocation)")
     for found in (measured.accuracy, measured.stock_accuracy):
         if found is not None:
-            said = accuracy(found, named=measured.stock_accuracy is not None)
+            text = accuracy(found, named=measured.stock_accuracy is not None)
             first = found.divergence.compile if found.divergence is not None else ""
             whole = next((each for each in compiles if each.id == first), None)
-            lines += said if whole is None else map(node_names(whole), said)
+            lines += text if whole is None else map(node_names(whole), text)
     return lines
 
 
@@ -168,8 +168,8 @@ def full(record: data.RecordData) -> str:
             parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")
     for answer in record.answers:
         parts += [f"\n=== {answer.title}", *answer.lines]
-    if told := list(reports(record)):
-        parts += ["\n=== Reports of g++, clang and ptxas on the generated kernels", *told]
+    if remarks := list(reports(record)):
+        parts += ["\n=== Reports of g++, clang and ptxas on the generated kernels", *remarks]
     return "\n".join(parts)
 
 
@@ -178,7 +178,7 @@ def reports(record: data.RecordData) -> Iterator[str]:
     for compile in record.compiles:
         for half in compile.halves:
             for kernel in half.kernels:
-                yield from (f"{compile.id} {kernel.id}: {said}" for said in _report(kernel))
+                yield from (f"{compile.id} {kernel.id}: {remark}" for remark in _report(kernel))
 
 
 def _report(kernel: data.KernelData) -> Iterator[str]:
@@ -187,9 +187,9 @@ def _report(kernel: data.KernelData) -> Iterator[str]:
         return
     yield f"{len(kernel.vectorized)} of {count(len(kernel.remarks), 'innermost loop')} vectorized"
     known = {line.id: (number, line.text.strip()) for number, line in enumerate(kernel.source.lines, 1)}
-    for id, said in kernel.remarks.items():
+    for id, remark in kernel.remarks.items():
         number, text = known.get(id, (0, id))
-        yield f"  line {number}: {text}  {said}"
+        yield f"  line {number}: {text}  {remark}"
 
 
 def half_lines(half: data.HalfData, named: Callable[[str], str]) -> list[str]:
@@ -247,5 +247,5 @@ def assembly(
     for line in kernel.lowered["asm"].lines:
         shown = intel(line.text) if syntax == "intel" else line.text
         name = mnemonic(line.text)
-        said = known[name].means if explain and name in known else ""
-        yield f"{shown:<{HELP}}  ; {said}" if said else shown
+        meaning = known[name].means if explain and name in known else ""
+        yield f"{shown:<{HELP}}  ; {meaning}" if meaning else shown

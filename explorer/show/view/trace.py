@@ -27,10 +27,10 @@ def _row(group: int, name: str, thread: int, row: str) -> Iterator[dict[str, Any
     yield {"ph": "M", "name": "thread_name", "pid": group, "tid": thread, "args": {"name": row}}
 
 
-def _slice(group: int, thread: int, name: str, start: float, seconds: float, **told: object) -> dict[str, Any]:
+def _slice(group: int, thread: int, name: str, start: float, seconds: float, **arguments: object) -> dict[str, Any]:
     return {
         "ph": "X", "name": name, "pid": group, "tid": thread, "ts": start * 1e6, "dur": max(0.0, seconds) * 1e6,
-        "args": {key: value for key, value in told.items() if value not in (None, "", [])},
+        "args": {key: value for key, value in arguments.items() if value not in (None, "", [])},
     }  # fmt: skip
 
 
@@ -64,10 +64,10 @@ def _calling(record: RecordData) -> Iterator[dict[str, Any]]:
         made = [each for each in record.compiles if each.engine == contestant.name]
         for compile in made:
             for half in compile.halves:
-                for name, seconds, told in _launches(record, compile, half):
+                for name, seconds, arguments in _launches(record, compile, half):
                     if not at:
                         yield from _row(CALL, "one call", parts, f"{contestant.name}: {END_TO_END}")
-                    yield _slice(CALL, parts, name, at, seconds, **told)
+                    yield _slice(CALL, parts, name, at, seconds, **arguments)
                     at += seconds
 
 
@@ -76,19 +76,19 @@ def _measured(record: RecordData, engine: str, call: CallData, whole: int, parts
     yield _slice(CALL, whole, f"a call of {engine} (one, measured)", 0.0, call.seconds)
     yield from _row(CALL, "one call", parts, f"{engine}: {AS_IT_RAN}")
     known = {
-        (compile.id, half.name, told["id"]): (name, told)
-        for compile in record.compiles for half in compile.halves for name, _, told in _launches(record, compile, half)
+        (compile.id, half.name, each["id"]): (name, each)
+        for compile in record.compiles for half in compile.halves for name, _, each in _launches(record, compile, half)
     }  # fmt: skip
     for each in call.launches:
         found = [known.get((each.compile, each.half, id), (id, {"id": id})) for id in each.ids.split(", ")]
-        lines = list(dict.fromkeys(line for _, told in found for line in told.get("lines", ())))
-        bytes = sum(told.get("bytes") or 0 for _, told in found)
-        told = {"id": each.ids, "half": each.half, "lines": lines, "bytes": bytes or None}
-        yield _slice(CALL, parts, ", ".join(name for name, _ in found), each.start, each.seconds, **told)
+        lines = list(dict.fromkeys(line for _, arguments in found for line in arguments.get("lines", ())))
+        bytes = sum(arguments.get("bytes") or 0 for _, arguments in found)
+        arguments = {"id": each.ids, "half": each.half, "lines": lines, "bytes": bytes or None}
+        yield _slice(CALL, parts, ", ".join(name for name, _ in found), each.start, each.seconds, **arguments)
 
 
 LARGEST = 5
-"""Gaps that are told one by one."""
+"""Gaps that are listed one by one."""
 
 
 def gaps(record: RecordData) -> Iterator[str]:
@@ -130,5 +130,10 @@ def _launches(record: RecordData, compile: CompileData, half: HalfData) -> Itera
         spans = [span for id in origins if id in nodes and (span := nodes[id].span) is not None]
         lines = list(dict.fromkeys(f"{files.get(span.file, span.file)}:{span.line}" for span in spans))
         name = kernel.function if kernel is not None else operation.target if operation is not None else item.id
-        told = {"id": item.id, "half": half.name, "lines": lines, "bytes": kernel.bytes if kernel is not None else None}
-        yield f"{item.id} {name}", seconds, told
+        arguments = {
+            "id": item.id,
+            "half": half.name,
+            "lines": lines,
+            "bytes": kernel.bytes if kernel is not None else None,
+        }
+        yield f"{item.id} {name}", seconds, arguments

@@ -32,12 +32,12 @@ MOST = 200
 
 
 class Walk:
-    """A place in the steps of one compile, or in what its kernels wrote; `told` gets what is to be shown. `breakpoint`
+    """A place in the steps of one compile, or in what its kernels wrote; `show` gets what is to be shown. `breakpoint`
     is the last query."""
 
-    def __init__(self, steps: Queried[Any, Any], told: Callable[[str], None], at: int = 0) -> None:
+    def __init__(self, steps: Queried[Any, Any], tell: Callable[[str], None], at: int = 0) -> None:
         self.steps = steps
-        self.told = told
+        self.show = tell
         self.at = at
         self.breakpoint = list(steps.letters.values())[-1][0]
 
@@ -57,25 +57,25 @@ class Walk:
             elif (to := self.steps.letters.get(command.lower() or "i")) is not None:
                 found = self.steps.move(self.at, to[0], back=command.isupper())
             else:
-                self.told(manual(self.steps))
+                self.show(manual(self.steps))
                 return True
         except ValueError as error:
-            self.told(str(error))
+            self.show(str(error))
             return True
         if found is None:
-            self.told(f"No such step from here; the steps are 0 to {len(self.steps) - 1}.")
+            self.show(f"No such step from here; the steps are 0 to {len(self.steps) - 1}.")
             return True
         self.at = found
-        self.told(self.steps.text(found))
+        self.show(self.steps.text(found))
         return True
 
     def listed(self, query: str) -> int:
         """Lists what a query finds, and counts it. Raises ValueError for what is no query."""
         hits = self.steps.find(query)
         for each in hits[:MOST]:
-            self.told(self.steps.line(each))
+            self.show(self.steps.line(each))
         more = f", the first {MOST} of them listed" if len(hits) > MOST else ""
-        self.told(f"{count(len(hits), 'step')} of {len(self.steps)}{more}")
+        self.show(f"{count(len(hits), 'step')} of {len(self.steps)}{more}")
         return len(hits)
 
 
@@ -124,8 +124,8 @@ class Rewrites(Entries[RewriteData]):
 
     def summary(self) -> str:
         lost = self.compile.left_out.get("Rewritten", 0)
-        said = ", ".join(f"{name} {self._passes.count(name)}" for name in dict.fromkeys(self._passes))
-        return f"{self.compile.id} {self.compile.name}: {said}{f'; {lost} more were not kept' if lost else ''}"
+        text = ", ".join(f"{name} {self._passes.count(name)}" for name in dict.fromkeys(self._passes))
+        return f"{self.compile.id} {self.compile.name}: {text}{f'; {lost} more were not kept' if lost else ''}"
 
     def line(self, at: int) -> str:
         row = self.rows[at]
@@ -199,9 +199,9 @@ class Values(Entries[WrittenData]):
     def summary(self) -> str:
         """The writes in one line: how many, the first that is not finite, and the first that differs."""
         parts = [f"{self.half.name}: {count(len(self), 'write')} of kernels and library calls"]
-        for query, said in (("nan:", "not finite"), ("differs:", "different from eager")):
+        for query, words in (("nan:", "not finite"), ("differs:", "different from eager")):
             hits = self.find(query)
-            parts.append(f"{len(hits)} {said}{f', first at {hits[0]}' if hits else ''}")
+            parts.append(f"{len(hits)} {words}{f', first at {hits[0]}' if hits else ''}")
         return "; ".join(parts)
 
     def line(self, at: int) -> str:
@@ -309,8 +309,8 @@ class Tries(Queried[FusionData, Groups]):
 
     def summary(self) -> str:
         counts = {key: len(self.find(f"{key}:")) for key in ("fused", "later", "refused")}
-        said = f"{counts['fused']} fused, {counts['later']} put off, {counts['refused']} refused"
-        return f"{self.half.name}: {len(self)} {'try' if len(self) == 1 else 'tries'} of fusion: {said}"
+        text = f"{counts['fused']} fused, {counts['later']} put off, {counts['refused']} refused"
+        return f"{self.half.name}: {len(self)} {'try' if len(self) == 1 else 'tries'} of fusion: {text}"
 
     def line(self, at: int) -> str:
         row = self._tried[at]

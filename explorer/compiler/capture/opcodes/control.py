@@ -311,8 +311,8 @@ def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
         else:
             if len(fields or ()) < i.arg:
                 count = len(fields or ())
-                said = f"accepts {count} positional sub-pattern{'s' * (count != 1)} ({i.arg} given)"
-                t.raise_(TypeError, f"{wanted.__name__}() {said}")
+                message = f"accepts {count} positional sub-pattern{'s' * (count != 1)} ({i.arg} given)"
+                t.raise_(TypeError, f"{wanted.__name__}() {message}")
             names = (*(fields or ())[: i.arg], *names)
     for place, name in enumerate(names):
         if name in names[:place]:

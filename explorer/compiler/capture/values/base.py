@@ -479,8 +479,8 @@ class Frame:
     def load_local(self, t: Tracer, name: str) -> Value:
         found = self.bound_local(t, name)
         if found is None:
-            said = f"cannot access local variable '{name}' where it is not associated with a value"
-            t.raise_(UnboundLocalError, said)
+            message = f"cannot access local variable '{name}' where it is not associated with a value"
+            t.raise_(UnboundLocalError, message)
         return found
 
     def bound_local(self, t: Tracer, name: str) -> Value | None:
@@ -871,11 +871,11 @@ class Tracer(EntryPoints):
         except (Raised, NotConstant, Unhashable, Unsupported):
             raise
         except Exception as error:
-            said = [self.from_python(str(a) if isinstance(a, BaseException) else a) for a in error.args]
+            arguments = [self.from_python(str(a) if isinstance(a, BaseException) else a) for a in error.args]
             made = self.exception(type(error), [])
             facts = {name: getattr(error, name, None) for name in ("name", "path")}
-            told = {name: self.from_python(fact) for name, fact in facts.items() if type(fact) is str}
-            made.method(self, "__init__", said, told)
+            attributes = {name: self.from_python(fact) for name, fact in facts.items() if type(fact) is str}
+            made.method(self, "__init__", arguments, attributes)
             raise Raised(made) from None
 
 

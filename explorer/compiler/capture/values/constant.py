@@ -159,8 +159,8 @@ class Constant(Value):
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if type(self.value) not in PLAIN:
             unsupported(reasons.ATTRIBUTE, f"setting {self.value!r}.{name}")
-        told = f"attribute '{name}' is read-only" if hasattr(self.value, name) else lacks_to_set(name)
-        t.raise_(AttributeError, f"'{type_name(type(self.value))}' object {told}")
+        message = f"attribute '{name}' is read-only" if hasattr(self.value, name) else lacks_to_set(name)
+        t.raise_(AttributeError, f"'{type_name(type(self.value))}' object {message}")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Methods of immutable objects are pure: call them."""

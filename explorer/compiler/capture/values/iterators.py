@@ -185,8 +185,8 @@ class TakenIterator(IteratorValue):
             t.effects.advance(self)
         if self.base is not None and self.base.length(t).as_index(t) != len(self.items):
             what = {"set": "Set changed size", "odi": "OrderedDict mutated"}
-            said = what.get(self.of_type.__name__[:3], "dictionary changed size")
-            t.raise_(RuntimeError, f"{said} during iteration")
+            message = what.get(self.of_type.__name__[:3], "dictionary changed size")
+            t.raise_(RuntimeError, f"{message} during iteration")
         if self.index >= len(self.items):
             self.done = True
             return None

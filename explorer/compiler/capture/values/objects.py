@@ -280,8 +280,8 @@ class ObjectValue(Value):
         """Read a class attribute through the instance: the descriptor protocol."""
         if isinstance(descriptor, functools.cached_property):
             if not self.cls.__dictoffset__:
-                said = f"No '__dict__' attribute on {self.cls.__name__!r} instance to cache {name!r} property."
-                t.raise_(TypeError, said)
+                message = f"No '__dict__' attribute on {self.cls.__name__!r} instance to cache {name!r} property."
+                t.raise_(TypeError, message)
             own = self.own(t, name)
             if own is None:
                 own = t.from_python(descriptor.func).call(t, [self], {})
@@ -345,8 +345,8 @@ class ObjectValue(Value):
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
         if setter is MISSING and not self.cls.__dictoffset__:
-            told = lacks_to_set(name) if descriptor is MISSING else f"attribute '{name}' is read-only"
-            t.raise_(AttributeError, f"'{type_name(self.cls)}' object {told}")
+            message = lacks_to_set(name) if descriptor is MISSING else f"attribute '{name}' is read-only"
+            t.raise_(AttributeError, f"'{type_name(self.cls)}' object {message}")
         if value is None:
             if isinstance(descriptor, types.MemberDescriptorType):
                 try:
@@ -465,8 +465,8 @@ class ObjectValue(Value):
     def contains(self, t: Tracer, item: Value) -> bool:
         if look_up(t, self.cls, "__contains__") is not MISSING:
             return self.special(t, "__contains__", [item]).truth(t)
-        said = f"argument of type '{name_in_messages(self.cls)}' is not iterable"
-        return self.is_in(t, item, t.iterate_or(said, self))
+        message = f"argument of type '{name_in_messages(self.cls)}' is not iterable"
+        return self.is_in(t, item, t.iterate_or(message, self))
 
     def reconstruct(self, r: Reconstructor) -> None:
         if self.given is not MISSING:
@@ -841,8 +841,8 @@ def mapping_pairs(t: Tracer, value: Value) -> list[tuple[Value, Value]]:
         if items is None:
             t.raise_(TypeError, f"cannot convert dictionary update sequence element #{place} to a sequence")
         if len(items) != 2:
-            said = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
-            t.raise_(ValueError, said)
+            message = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+            t.raise_(ValueError, message)
         pairs.append((items[0], items[1]))
     return pairs
 
