@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import explorer
+from explorer.compiler.autograd.backward import Backward
 
 
 def chain(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
@@ -99,6 +100,20 @@ def asked_for(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
     return both, alone, torch.autograd.grad(last, inputs, allow_unused=True)
 
 
+def asked_by_edge(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
+    edges = [torch.autograd.graph.get_gradient_edge(each) for each in outputs[:-1]]
+    last = outputs[-1].sum()
+    del outputs
+    return torch.autograd.grad(last, edges, allow_unused=True)
+
+
+def accumulated(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
+    last = outputs[-1].sum()
+    last.backward(inputs=[outputs[0]], retain_graph=True)
+    last.backward(inputs=inputs[:1])
+    return gradients(outputs[0], *inputs)
+
+
 def twice(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
     outputs[0].retain_grad()
     outputs[-1].sum().backward(retain_graph=True)
@@ -141,9 +156,22 @@ def no_gradient(outputs: Sequence[Tensor], inputs: list[Tensor]) -> object:
 
 
 LOOKS = (
-    retained, only_the_first, hooked, hooked_and_gone, hook_removed, asked_for, twice, second_derivative, unobserved,
-    written, no_gradient,
+    retained, only_the_first, hooked, hooked_and_gone, hook_removed, asked_for, asked_by_edge, accumulated, twice,
+    second_derivative, unobserved, written, no_gradient,
 )  # fmt: skip
+
+
+def test_a_backward_to_inputs_alone_runs_no_graph_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[object] = []
+    up_to = Backward.up_to
+    monkeypatch.setattr(Backward, "up_to", lambda self, *args: (again.append(args), up_to(self, *args))[1])
+    x, w = (torch.ones(2, 3, requires_grad=True) for _ in "xw")
+    h, y = explorer.compile(PROGRAMS["one"])(x, w)
+    torch.autograd.grad(y, (x, w), retain_graph=True)
+    y.backward(inputs=[x], retain_graph=True)
+    assert not again
+    torch.autograd.grad(y, (x, h))
+    assert again
 
 
 def outcome(run: Callable[..., Any], look: Callable[..., Any]) -> Any:

@@ -142,6 +142,20 @@ def test_each_innermost_loop_says_whether_it_was_vectorized(record: Record) -> N
     assert "innermost loops vectorized" in record.machine.text()
 
 
+@pytest.mark.skipif(not chosen_compiler().vector_math, reason="the compiler calls no vector functions")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_functions_of_one_value_stay_vectorized_together(dtype: torch.dtype) -> None:
+    """g++ makes one scalar call of sin(x) and cos(x), unless it is kept from it."""
+    functions = [torch.sin, torch.cos, torch.tan, torch.exp, torch.expm1, torch.log1p, torch.tanh, torch.sinh,
+                 torch.cosh, torch.erf, torch.atan, torch.asinh, torch.log, torch.log2, torch.log10]  # fmt: skip
+
+    def every(x: torch.Tensor) -> torch.Tensor:
+        return sum((function(x) for function in functions), x)
+
+    (kernel,) = explorer.explore(every, time=False)(torch.rand(100, 30, dtype=dtype)).kernels
+    assert kernel.remarks and kernel.remarks.keys() == set(kernel.vectorized), kernel.remarks
+
+
 def test_a_loop_that_is_not_vectorised_says_why() -> None:
     def rows(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.zeros(10).index_add(0, i, v), torch.lgamma(x)

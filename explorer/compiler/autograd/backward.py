@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -447,15 +449,34 @@ class After(torch.autograd.Function):
             return (*none, *(None,) * (len(what.results) + len(what.inputs)))
         if call.again is None:
             raise RuntimeError(TWICE)
-        watched = (call.watched[k] for k in what.watched)
+        watched = [call.watched[k] for k in what.watched]
         looked_at = any(hooks or (x := each()) is not None and x.retains_grad for each, hooks in watched)
         task = torch._C._current_graph_task_id()
         # Where gradients of some tensors are asked for, this leaf is none of them, and an output may be one.
-        if looked_at or not torch._C._will_engine_execute_node(LEAF_NODE):
+        asked = () if torch._C._will_engine_execute_node(LEAF_NODE) else asked_for(sys._getframe(2))
+        if looked_at or asked is None or any(is_gradient_of(each, x()) for each in asked for x, _ in watched):
             call.flowed[what.place] = task, None
             return (*none, *back.up_to(call, what, tangent))
         call.flowed[what.place] = task, tangent
         return (*none, *(None,) * (len(what.results) + len(what.inputs)))
+
+
+def asked_for(engine: FrameType | None) -> Sequence[Tensor | GradientEdge] | None:
+    """The tensors whose gradients alone a backward computes, from the frame that it runs in: the engine does not say
+    it. None where that frame is not torch's call of the engine, as on a thread of a card."""
+    if engine is None or engine.f_code is not torch.autograd.graph._engine_run_backward.__code__:
+        return None
+    given = engine.f_locals["args"]
+    return given[3] if len(given) > 3 else None
+
+
+def is_gradient_of(asked: Tensor | GradientEdge, result: Tensor | None) -> bool:
+    """Whether a gradient that is asked for may be that of a result. An edge says nothing of a result that is gone."""
+    if isinstance(asked, Tensor):
+        return asked is result or (
+            result is not None and (asked.grad_fn, asked.output_nr) == (result.grad_fn, result.output_nr)
+        )
+    return True
 
 
 with torch.inference_mode(False):  # the first compile may stand anywhere

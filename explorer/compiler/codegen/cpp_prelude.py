@@ -35,9 +35,9 @@ HELPERS: dict[str, str] = {
     "VECTOR_MATH": """\
 #include <features.h>
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
-#define VECTOR_MATH __attribute__((simd("notinbranch")))
+#define VECTOR_MATH __attribute__((const, simd("notinbranch")))
 #else
-#define VECTOR_MATH
+#define VECTOR_MATH __attribute__((const))
 #endif""",
     # One condition at a time: g++ does not vectorize a loop that asks for two at once.
     **{

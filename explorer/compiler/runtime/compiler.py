@@ -27,6 +27,8 @@ FLAGS = (
     "-fno-trapping-math",  # branches become masks
     "-ffp-contract=off",  # a * b + c rounds twice, as eager's two kernels do
     "-fwrapv",  # integers wrap around
+    "-fno-builtin-sin",  # g++ makes one sincos of sin(x) and cos(x), which has no vector variant
+    "-fno-builtin-sinf",
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-asynchronous-unwind-tables",

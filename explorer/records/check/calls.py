@@ -426,24 +426,24 @@ class Player(Contestant):
                 output = self._forward()
             if not self.calls.once:
                 found = self._gathered(output, {})
-                with self.calls.behind() as output:
+                with self.calls.behind() as printed:
                     try:
                         found.gradients.update(self._backward(output, keep=True))
                     except RuntimeError as error:
                         self.calls.own_backward = True
                         if "second time" not in str(error):  # which is said of one that the call has run itself
                             self.calls.backward_error = str(error)
-                self.calls.expected = replace(found, printed=(*self.calls.printed, *output.lines()))
+                self.calls.expected = replace(found, printed=(*self.calls.printed, *printed.lines()))
         finally:
             self.calls.end_call()
 
     def observe(self) -> Outcome:
-        with self.calls.repeated() as output:
+        with self.calls.repeated() as printed:
             output = self._forward()
             found = self._gathered(output, {})
             # Nobody else has the outputs, and compiled code may free what it saved, unless a backward is to follow.
             found.gradients.update(self._backward(output, keep=self.calls.computed_before))
-            return replace(found, printed=output.lines())
+            return replace(found, printed=printed.lines())
 
     def _backward(self, output: object, keep: bool = False) -> dict[str, torch.Tensor | None]:
         return {} if self.calls.own_backward else super()._backward(output, keep)
