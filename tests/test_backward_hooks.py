@@ -336,6 +336,38 @@ def vec_jacobian(c):
     return torch.autograd.functional.jacobian(f, T(3), vectorize=True)
 
 
+@case
+def outputs_one_at_a_time_after_a_break(c):
+    log = []
+
+    def f(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return x * 2, y * 1, y
+
+    x = T(3)
+    a, b, y = c(f)(x)
+    y.grad_fn.register_hook(lambda made, given: log.append(len(given)))
+    y.grad_fn.register_prehook(lambda given: log.append(given[0] is None))
+    a.sum().backward()
+    log.append("then")
+    b.sum().backward()
+    return x.grad, log
+
+
+@case
+def written_after_a_break(c):
+    def f(x):
+        y = x.relu_()
+        torch._dynamo.graph_break()
+        x.clamp_(0, 1)
+        return y * 2
+
+    x = T(2, 3)
+    c(f)((x * 1)[:1]).sum().backward()
+    return x.grad
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name, program in CASES.items() if program.__module__ == __name__])
 def test_as_in_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import explorer
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 
 GLOBAL_ARRAY = np.arange(3.0)
 X = np.arange(6.0).reshape(2, 3)
@@ -357,8 +360,17 @@ BESIDE = {
 }
 ARRAYS_BESIDE = [
     np.arange(3.0), np.array([0, 1, 2]), np.array(2.0), np.float32([1, 2, 3]), np.array([True, False, True]),
-    np.float64(2), np.float32(2), np.int64(3),
+    np.float64(2), np.float32(2), np.int64(3), np.bool_(True), np.float16(2.5), np.uint8(3),
 ]  # fmt: skip
+TAKEN = {
+    "element": lambda x, n: operator.setitem(x, 0, n) or x,
+    "fill_": lambda x, n: x.fill_(n),
+    "where": lambda x, n: torch.where(x > 0, x, n),
+    "full": lambda x, n: torch.full((2,), n),
+    "alpha": lambda x, n: torch.add(x, x, alpha=n),
+    "tensor": lambda x, n: (torch.tensor(n), torch.as_tensor(n, dtype=torch.float64), torch.tensor(data=n)),
+    "made inside": lambda x, n: (x * np.bool_(True), x + np.float16(n), torch.tensor(np.bool_(n)), x + np.int8(2)),
+}
 
 
 @pytest.mark.parametrize("made", BESIDE)
@@ -386,6 +398,41 @@ def test_an_operator_of_a_tensor_and_an_array_is_numpys(name, made):
         assert outcome(compiled, *given) == outcome(program, BESIDE[made](), array.copy())
         if name[0] != "i":
             assert outcome(compiled, *given[::-1]) == outcome(program, *given[::-1])
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_torch_takes_a_scalar_of_numpy_for_a_number(name: str) -> None:
+    def outcome(called: Callable[..., Any], x: torch.Tensor, number: Any) -> Any:
+        try:
+            return str([(each, each.dtype) for each in tree_leaves(called(x, number))])
+        except (TypeError, RuntimeError) as error:
+            return type(error), str(error)
+
+    compiled = explorer.compile(TAKEN[name])
+    for number in ARRAYS_BESIDE[5:]:
+        for dtype in torch.float32, torch.int64, torch.bool:
+            expected = outcome(TAKEN[name], torch.ones(3, dtype=dtype), number)
+            assert outcome(compiled, torch.ones(3, dtype=dtype), number) == expected, (number, dtype)
+
+
+def in_a_transform(a: Any, x: torch.Tensor) -> Any:
+    return a.shape[0] * x * torch.from_numpy(a)
+
+
+def computed_in_a_transform(a: Any, x: torch.Tensor) -> Any:
+    return x * a.sum().item() + torch.from_numpy(np.sin(a))
+
+
+@pytest.mark.parametrize("inner", [in_a_transform, computed_in_a_transform])
+def test_numpy_in_a_transform_is_no_bug(inner: Callable[..., Any]) -> None:
+    def function(x: torch.Tensor, a: Any) -> Any:
+        result, back = torch.func.vjp(functools.partial(inner, a), x)
+        return result, back(result)[0], torch.vmap(functools.partial(inner, a))(x[None])
+
+    bugs = TOTALS[CompilerBug.TOTAL]
+    given = torch.arange(3, dtype=torch.float64), np.arange(3.0)
+    torch.testing.assert_close(explorer.compile(function)(*given), function(*given))
+    assert bugs == TOTALS[CompilerBug.TOTAL]
 
 
 def test_arithmetic_of_a_tensor_and_an_array_is_in_the_graph():

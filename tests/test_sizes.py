@@ -163,6 +163,20 @@ def test_empty(program: tuple[Callable[..., Any], tuple[Any, ...]]) -> None:
     assert_like_eager(function, [arguments], dynamic=False)
 
 
+def test_relations_of_views_that_autograd_takes_again_are_guards() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.view(2, -1)
+        x.unsqueeze_(-1)
+        return y * 2
+
+    bugs = TOTALS[CompilerBug.TOTAL]
+    compiled = explorer.compile(function)
+    for size in (4, 6, 8, 2):
+        found, expected = (run(line(size).requires_grad_() * 1) for run in (compiled, function))
+        torch.testing.assert_close(found, expected)
+    assert bugs == TOTALS[CompilerBug.TOTAL]
+
+
 def test_relations_of_later_stages_are_guards() -> None:
     """The pieces of a chunk are counted after the capture: the count becomes a guard, with the call that caused it."""
     record = explorer.explore(lambda x: x.chunk(4)[3] + 1, dynamic=True, time=False)(line(8))

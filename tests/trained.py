@@ -1,5 +1,6 @@
 """Programs that train, run once compiled and once in eager."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import explorer
 from explorer.compiler import pipeline
 from reference_backend import interpreted
 
+MADE_BY = re.compile(r", which is output \d+ of \w+,")
 CASES: dict[str, Callable[[Any], Any]] = {}
 """Each takes what compiles, and gives all that a caller can see."""
 
@@ -35,7 +37,7 @@ def outcome(program: Callable[[Any], Any], compile: Callable[[Any], Any]) -> tup
     try:
         return flat(program(compile)), ""
     except RuntimeError as error:
-        return [], str(error)[:60]
+        return [], MADE_BY.sub("", str(error))
 
 
 def check_as_in_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ UNDETERMINED = 1.0
 """The tolerance of an integer or truth that rounding decides, and of what is computed from it."""
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
 GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
+GRADIENT = re.compile(r"invalid gradient at index \d+")
+"""The place among what a function takes, which a graph is too."""
 OUT_OF_BOUNDS = re.compile(r"(index -?\d+ is out of bounds for dimension 0 with size) \d+")
 """Of a tensor of no dimension, torch tells whatever lies behind its sizes."""
 PRINTED_FUNCTION = re.compile(r"grad_fn=<\w+>")
@@ -266,6 +268,7 @@ class Observer:
         text = str(error).partition("\nException raised from ")[0]  # the frames of C++ follow
         text = GRAD_FUNCTION.sub("Function returned", ADDRESS.sub("0x", text))
         text = ONE_OF_SEVERAL.sub("Output of a function is a view", text)
+        text = GRADIENT.sub("invalid gradient", text)
         text = MADE_BY.sub("which is output of a function", text)
         name = type(error).__name__
         if found := UNBOUND.match(text):  # a local that closures share is a free variable after a break

@@ -121,19 +121,20 @@ def compile_captured(graph: Graph, config: Config) -> Compiled:
         with torch.inference_mode():
             made = compile_captured(inside, config)
         return replace(made, call=torch.inference_mode()(made.call))
-    why = only_eager(graph)
     is_users = callable(config.backend) and not is_of_torch(config.backend)  # gets what was captured, as with stock
-    return compile_or_run_eagerly(graph, config) if why is None or is_users else RUN_EAGERLY((graph, why))
+    return compile_or_run_eagerly(graph, config, not is_users)
 
 
-def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
-    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What
-    was asked of sizes meanwhile is part of the result. It is read from the ShapeEnv, which all that asks writes to:
-    torch's rules for operators in TRACE, our stages, and other backends. LINK checks that no relation is left out."""
+def compile_or_run_eagerly(graph: Graph, config: Config, asks: bool = False) -> Compiled:
+    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be, or
+    where it is eager's whatever the backend, if that is asked. What was asked of sizes meanwhile is part of the result.
+    It is read from the ShapeEnv, which all that asks writes to: views that autograd takes again, torch's rules for
+    operators in TRACE, our stages, and other backends. LINK checks that no relation is left out."""
     asked = relations(graph.fake_mode.shape_env)
     known = len(asked)
     with in_force(config.rules):
-        made = attempted(graph, config)
+        why = only_eager(graph) if asks else None
+        made = attempted(graph, config) if why is None else RUN_EAGERLY((graph, why))
     return replace(made, assumed=asked.since(known))
 
 

@@ -268,6 +268,13 @@ def as_tensor(value: object) -> torch.Tensor | None:
         return None
 
 
+def as_number(value: np.generic) -> object:
+    """What an operator of torch takes a scalar of NumPy's for (PythonArgs::scalar_slow): a float, unless it is an
+    integer or Python's complex."""
+    is_rounded = isinstance(value, np.number | np.bool_) and not isinstance(value, np.integer | complex)
+    return float(value) if is_rounded else value.item()
+
+
 def _module(name: str) -> types.ModuleType:
     return sys.modules[name]
 

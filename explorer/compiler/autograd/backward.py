@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +29,32 @@ from explorer.ir.settings import generators, in_force, restored, set_generators,
 Context = Any
 """What autograd keeps of a call of a function: it has whatever attributes it is given."""
 
-MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
+
+def check_version(x: Tensor, expected: int | None, made_by: str) -> None:
+    """Raise eager's error where a tensor was written since it was saved: SavedVariable::unpack, saved_variable.cpp."""
+    if (at := version(x)) != expected:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{x.type()} {list(x.shape)}]{made_by} is at version {at}; expected version {expected} instead."
+            + hint_of_refusals(torch.is_anomaly_enabled())
+        )
+
+
+@functools.cache
+def hint_of_refusals(anomaly: bool) -> str:
+    """What torch adds, which depends on its release and mode."""
+    with torch.inference_mode(False), torch.enable_grad():
+        x = torch.zeros((), device="cpu", requires_grad=True).exp()
+        saving = x.grad_fn
+        x.zero_()
+        try:
+            return str(operator.attrgetter("_saved_result")(saving))
+        except RuntimeError as error:
+            return str(error).partition(" instead.")[2]
+
+
+def maker_of(x: Tensor) -> str:
+    return f", which is output {x.output_nr} of {x.grad_fn.name()}," if x.grad_fn is not None else ""
 
 
 class Recomputation:
@@ -113,8 +139,8 @@ class Recomputation:
         held = list(held)
         for i, value in zip((*self._saved, *self.read), saved, strict=False):
             held[i] = value
-        if any(version(held[i]) != expected for i, expected in zip(self.read, versions, strict=True)):
-            raise RuntimeError(MODIFIED)
+        for i, expected in zip(self.read, versions, strict=True):
+            check_version(held[i], expected, maker_of(held[i]))
         with torch.enable_grad():
             inputs = [self._given(i, value) for i, value in enumerate(held)]
         for again, first in self._signature.repeats.items():
@@ -275,7 +301,7 @@ class Backward:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
         versions = ((inputs[i], version(inputs[i]), growth, s) for i, growth, s in self._seen)
-        ctx.seen = [(counter_of(x), at + growth, s) for x, at, growth, s in versions if at is not None]
+        ctx.seen = [(counter_of(x), at + growth, s, maker_of(x)) for x, at, growth, s in versions if at is not None]
 
     def save(self, ctx: Context, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
@@ -284,10 +310,10 @@ class Backward:
             saved += [inputs[i] for i in self.again.read]
         saved += [values[k] for k in self._watched]
         if ctx.packed or len(self.flowing) == 1:
+            ctx.rest = None
             ctx.save_for_backward(*saved)
         else:  # autograd would look at all of it, for a gradient that needs a part
-            tensors = [each for each in saved if isinstance(each, Tensor)]
-            ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(tensors)]
+            ctx.rest = self._with_versions([each for each in saved if isinstance(each, Tensor)])
         inputs_saved: Sequence[Any] = () if ctx.packed else saved[: self._inputs]
         ctx.memory = [(x.untyped_storage(), x.storage_offset()) for x in inputs_saved]
         ctx.numbers = self._numbers(inputs, values)
@@ -308,11 +334,14 @@ class Backward:
             came = sum(1 << k for k, tangent in enumerate(given) if tangent is not None)
             wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
         if not came:
-            ctx.spent |= 0 if torch._C._autograd._get_current_graph_task_keep_graph() else done
+            if not torch._C._autograd._get_current_graph_task_keep_graph():
+                ctx.spent |= done
+                self._keep(ctx)
             return (None,) * len(ctx.needs_input_grad)
         saved, stale = self._saved(ctx, came)
-        if any(s & came and version(counter) != expected for counter, expected, s in ctx.seen):
-            raise RuntimeError(MODIFIED)
+        for counter, expected, s, made_by in ctx.seen:
+            if s & came:
+                check_version(counter, expected, made_by)
         if torch.is_grad_enabled():
             indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
             outputs = {k: tangent for k, tangent in zip(self.flowing, given, strict=True) if tangent is not None}
@@ -378,14 +407,26 @@ class Backward:
 
     def _saved(self, ctx: Context, came: int) -> tuple[Sequence[Any], frozenset[int]]:
         """What was saved, and the places of what was written since, which no tangent of `came` needs."""
-        if not ctx.spent and (ctx.packed or len(self.flowing) == 1):
-            return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
-        if self.routes.freed(came, ctx.spent):
+        if ctx.spent and self.routes.freed(came, ctx.spent):
             raise RuntimeError(TWICE)
+        if ctx.rest is None:
+            return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
         stale = frozenset(k for k, (x, at) in enumerate(ctx.rest) if at is not None and version(x) != at)
-        if stale & self._needed(came, len(ctx.rest)):
-            raise RuntimeError(MODIFIED)
+        for k in stale & self._needed(came, len(ctx.rest)):
+            x, at = ctx.rest[k]
+            is_result = k >= self._inputs and (x.is_floating_point() or x.is_complex())
+            check_version(x, at, f", which is output 0 of {type(ctx).__name__}," if is_result else maker_of(x))
         return [value.zeros() if isinstance(value, Metadata) else value for value, _ in ctx.rest], stale
+
+    def _with_versions(self, saved: Sequence[Tensor]) -> list[tuple[Tensor, int | None]]:
+        return [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(saved)]
+
+    def _keep(self, ctx: Context) -> None:
+        """Hold what autograd frees after a backward that eager does not come here in: another may follow. What was
+        written meanwhile, autograd refuses to hand out."""
+        if ctx.rest is None and not ctx.packed and not ctx.spent:
+            with contextlib.suppress(RuntimeError):
+                ctx.rest = self._with_versions(ctx.saved_tensors)
 
     def _needed(self, tangents: int, saved: int) -> frozenset[int]:
         """The places in what is saved of what a backward from `tangents` reads or watches."""
@@ -506,11 +547,11 @@ def hooks_of(x: Tensor) -> object:
 
 def counter_of(x: Tensor) -> Tensor:
     """What counts the writes of an input, also of one that is gone since: a leaf, which its graph keeps alive, or
-    another tensor with the same counter and no memory."""
+    another tensor of the same sizes with the same counter and one element of memory."""
     if x.is_leaf and x.requires_grad:
         return x
     counter = x.detach()
-    counter.data = x.new_empty(0)
+    counter.data = x.new_empty(()).expand(x.shape)
     return counter
 
 

@@ -139,14 +139,31 @@ def wants_gradient(node: Any) -> bool:
 
 
 def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[object, ...]]:
-    """`function.apply`; outside torch.func's transforms without what it does for those, a sixth of a small call."""
+    """`function.apply`; outside torch.func's transforms without what it does for those, a sixth of a small call. Hooks
+    of its grad_fn run where eager's would: the engine comes to the whole function for a gradient of a part."""
     plain_apply: Callable[..., tuple[object, ...]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
     transformed = torch._C._are_functorch_transforms_active
+    for name in ("register_hook", "register_prehook"):
+        kind = function._backward_cls
+        setattr(kind, name, hooked_where_reached(getattr(kind, name)))
 
     def apply(*inputs: object) -> tuple[object, ...]:
         return function.apply(*inputs) if transformed() else plain_apply(*inputs)
 
     return apply
+
+
+def hooked_where_reached(register: Callable[..., object]) -> Callable[..., object]:
+    """A grad_fn's method for hooks that only run where one of its outputs has a gradient: the last argument of each."""
+
+    def registered(grad_fn: object, hook: Callable[..., object]) -> object:
+        @functools.wraps(hook, updated=())
+        def where_reached(*gradients: tuple[object, ...]) -> object:
+            return hook(*gradients) if any(each is not None for each in gradients[-1]) else None
+
+        return register(grad_fn, where_reached)
+
+    return registered
 
 
 after = applying(After)

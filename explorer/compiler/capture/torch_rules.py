@@ -353,8 +353,10 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
             return _of_numbers(t, args[0], {"dtype": Constant(plain), **kwargs})
     if isinstance(data, Constant) and isinstance(data.value, np.generic):
         kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
-    if isinstance(data, DerivedValue):
+        data = Constant(data.value.item())
+    elif isinstance(data, DerivedValue):
         data = Constant(data.number(t))
+    if isinstance(data, Constant):
         args, kwargs = [data, *args[1:]], {name: each for name, each in kwargs.items() if name not in ("data", "obj")}
     if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
         unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")

@@ -32,7 +32,7 @@ from explorer.compiler.capture.values.overrides import PLAIN, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import READS_VALUE, TensorValue, from_fake, graph_call, has_tensor
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
+from explorer.ir.capture import AsTensor, Source, as_number, as_tensor, share_no_memory
 from explorer.ir.description import is_of
 from explorer.ir.graph import set_versions, version
 from explorer.ir.index import hint
@@ -101,7 +101,7 @@ class ArrayValue(Value):
         return None if self.is_scalar else self.operate(t, function, [self, other])
 
     def number(self, t: Tracer) -> object:
-        return self.known(t).item() if self.is_scalar else None
+        return as_number(self.known(t)) if self.is_scalar else None
 
     def as_tensor(self, t: Tracer) -> Value | None:
         return None if self.is_scalar else tensor_of_array(t, self)
@@ -279,10 +279,11 @@ def wrap_array(t: Tracer, source: Source, given: object) -> Value:
 
 def _copy(tensor: torch.Tensor) -> object:
     """The values in the same layout, in memory of their own."""
-    if not tensor.numel():
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).numpy()
-    memory = tensor.as_strided((_reach(tensor.shape, tensor.stride()),), (1,)).clone()
-    return memory.as_strided(tensor.shape, tensor.stride()).numpy()
+    with torch._C._DisableFuncTorch():  # a transform would make tensors of its own
+        if not tensor.numel():
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).numpy()
+        memory = tensor.as_strided((_reach(tensor.shape, tensor.stride()),), (1,)).clone()
+        return memory.as_strided(tensor.shape, tensor.stride()).numpy()
 
 
 def _made_up(t: Tracer, fake: torch.Tensor) -> torch.Tensor:
@@ -309,6 +310,7 @@ def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
 def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
     """tensor.numpy(): the same memory as an array."""
     assert isinstance(value, TensorValue)
+    _refuse_in_transform(t)
     t.torch_state.leave_unreported()
     fake = value.fake
     made = (f.code for f in t.stack.frames if f.code.name == "wrap")  # torch.compiler.wrap_numpy makes it
@@ -324,6 +326,11 @@ def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
         t.tape.fixed.add(fake.untyped_storage()._cdata)
     stand_in = _copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy()
     return _array(t, value.node, fake, stand_in)
+
+
+def _refuse_in_transform(t: Tracer) -> None:
+    if t.torch_state.levels:
+        unsupported(reasons.NUMPY, "inside a transform of torch.func, for which what NumPy yields is no tensor")
 
 
 def _array(
@@ -490,6 +497,7 @@ _OPERATORS = {
 
 def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A node for a call that takes or makes arrays, where torch._numpy does what NumPy does on the stand-ins."""
+    _refuse_in_transform(t)
     t.torch_state.leave_unreported()
     given, named = [_argument(t, a) for a in args], {k: _argument(t, v) for k, v in kwargs.items()}
     name = getattr(function, "__name__", str(function))

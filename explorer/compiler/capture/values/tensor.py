@@ -42,7 +42,7 @@ from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectVal
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.core.reasons import Unsupported, unsupported
-from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
+from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_number, as_tensor
 from explorer.ir.graph import DTYPE_OF_NUMBER, IN_PLACE, aten_operator, info
 
 CheckedBy = Literal["tensor guard", "own guard", "graph"]
@@ -569,6 +569,8 @@ class TensorValue(Value):
                     value = graph_call(t, "call_method", "clone", [value], {})  # it refuses what it writes itself
                 graph_call(t, "call_method", "index_put_", [self, TupleValue([key]), value], {})
                 return
+        if issubclass(kind := value.python_type(), np.generic) and not issubclass(kind, np.integer | float | complex):
+            unsupported(reasons.NUMPY, f"{kind.__name__} as an element of a tensor, which torch refuses")
         graph_call(t, "call_function", operator.setitem, [self, key, value], {})
 
     def contains(self, t: Tracer, item: Value) -> bool:
@@ -692,7 +694,7 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
     if isinstance(value, SizeValue):
         return t.tape.size_argument(value.sym), value.sym
     if isinstance(value, Constant):
-        plain = value.value.item() if isinstance(value.value, np.generic) else value.value
+        plain = as_number(value.value) if isinstance(value.value, np.generic) else value.value
         return plain, plain
     if (number := value.number(t)) is not None:
         return number, number
