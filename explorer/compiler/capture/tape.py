@@ -243,9 +243,9 @@ class Tape:
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, fake_tensor.FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
-        storage = nodes.storage_of(fake)
+        fake = nodes.innermost(fake)
         for source, known in self.fakes.items():
-            if nodes.storage_of(known) == storage:
+            if torch._C._is_alias_of(fake, known):
                 yield source, self.reals[source], known
 
     def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:
