@@ -80,6 +80,7 @@ class Recomputation:
         self._settings = in_force()
         traced = (*parts.forward.graph.nodes, *parts.backward.graph.nodes)
         self._random = any(node.op == "call_function" and is_random(node.target) for node in traced)
+        self._on_gpu = parts.captured.device.type == "cuda"
         self._module = functools.cache(self._made)
 
     def _made(self) -> fx.GraphModule:
@@ -102,7 +103,7 @@ class Recomputation:
 
     def _generators(self) -> object:
         """The states of the random generators, where the call draws from them."""
-        return generators(self._captured.device.type == "cuda") if self._random else None
+        return generators(self._on_gpu) if self._random else None
 
     def gradients(
         self, remembered: Any, saved: Sequence[Tensor], wanted: Sequence[int], outputs: Mapping[int, Tensor]
@@ -283,6 +284,7 @@ class Backward:
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
         self.again = Recomputation(parts, saved)
         self._inputs = len(saved)
+        self._saved_inputs = parts.backward.inputs[: self._inputs]
         stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, SavedValue)}
         self._watched = {k: tangents for k, tangents in self.routes.outputs.items() if k not in stored}
         """Outputs that eager saves and this backward does not, and for which tangents: saved for autograd to see that
@@ -371,7 +373,7 @@ class Backward:
         Eager reads them so where a view of them was saved, and the new data where the input itself was."""
         return {
             node: as_it_lay(info(node).value, x, storage, offset)
-            for node, x, (storage, offset) in zip(self._parts.backward.inputs, saved, memory, strict=False)
+            for node, x, (storage, offset) in zip(self._saved_inputs, saved, memory, strict=False)
             if x.untyped_storage()._cdata != storage._cdata
         }
 
@@ -387,7 +389,7 @@ class Backward:
         absent = self.routes.all & ~came
         is_plain = all(t is None or (type(t) is Tensor and torch._C._has_storage(t)) for t in given)  # not batched, say
         if before or not is_plain:
-            for k, node in enumerate(self._parts.backward.inputs[: self._inputs]):
+            for k, node in enumerate(self._saved_inputs):
                 if node in before and k in self._viewed:
                     values[k] = before[node]
             laid_out = [layout.zeros() if t is None else t for t, layout in zip(given, layouts, strict=True)]
