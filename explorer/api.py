@@ -20,7 +20,8 @@ from explorer.core.rules import rules_in_force
 from explorer.ir.settings import skip_frames
 from explorer.records.check.calls import Leave
 from explorer.records.check.isolate import compiled_from
-from explorer.records.data.exploration import Exploration
+from explorer.records.check.trial import of_program
+from explorer.records.data.exploration import RECORDED, Exploration
 from explorer.records.editing import ExploredCall
 from explorer.records.exploration import ENGINES, Asked, harmless, title
 from explorer.records.stock.backend import named
@@ -111,8 +112,9 @@ def explore(
     also compile and run with that fix, and record the result. `values`: compile and run once more, kernel by kernel,
     and record what each kernel writes beside what eager computes. `on_stage` is called after each stage.
 
-    A failed compile raises no error: the record says what failed. An exception that `fn` raises propagates, with the
-    record so far in its attribute `explored`. Raises RuntimeError inside a function that is being explored.
+    A failed compile raises no error: the record says what failed. An exception that `fn` raises propagates as from a
+    call of `fn`, with the record so far in its attribute `explored`. Raises RuntimeError inside a function that is
+    being explored.
     """
     if engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
@@ -145,7 +147,15 @@ def explore(
 
     def run(*args: object, **kwargs: object) -> Record:
         asked = Asked(config, name or title(fn), engine, theirs, time, fixes, values, progress)
-        record = Record.of(lambda: harmless(fn, args, kwargs, asked, grad=grad, leave=leave).noting(notes))
+        try:
+            record = Record.of(lambda: harmless(fn, args, kwargs, asked, grad=grad, leave=leave).noting(notes))
+        except BaseException as error:
+            if (own := of_program(error)) is not error.__traceback__:
+                BaseException.with_traceback(error, own)
+                added = vars(error).setdefault("__notes__", [])  # as add_note() does, which asks the class
+                if isinstance(added, list) and RECORDED not in added:
+                    added.append(RECORDED)
+            raise  # which adds no frame
 
         def again(
             fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], config: Config, *,

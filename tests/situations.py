@@ -779,7 +779,7 @@ def random_numbers() -> Record:
 
 @situation("Is it faster than eager, and how sure is that?", "eager (", "to")
 def faster() -> Record:
-    return ours(lambda x: torch.sin(x) * torch.cos(x) + x, torch.randn(64, 64), time=True)
+    return ours(lambda x: torch.sin(x) * torch.cos(x) + x, torch.randn(1024, 1024), time=True)
 
 
 @situation("Why is a matrix product not fused?", "A library call runs as it is", listing="schedule")

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils.hooks import RemovableHandle
 
 import explorer
 from explorer.ir.wrappers import part_of
@@ -108,6 +109,35 @@ def saved_for_a_backward_that_is_done(c):
     del z
     assert made[0]() is None  # though y, and so the backward's node, is alive
     return made
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager", "eager"])
+def test_nobody_refers_to_a_tensor_even_weakly(backend: str) -> None:
+    """torch.utils.swap_tensors refuses it otherwise, and with it what moves a module to another dtype or device."""
+    m, w, given = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), nn.Parameter(torch.ones(4)), {"a": torch.ones(4)}
+    x = torch.randn(4, 4, requires_grad=True)
+
+    def f(x: torch.Tensor, given: dict[str, torch.Tensor]) -> torch.Tensor:
+        y = m(x) * w + given["a"]
+        return (y.sin() if y.sum() > 0 else y).sum()
+
+    compiled = explorer.compile(f, backend=backend)
+    compiled(x, given).backward()
+    held = (*m.parameters(), *m.buffers(), w, given["a"], x)
+    assert [weakref.getweakrefcount(each) for each in held] == [0] * len(held)
+    torch.utils.swap_tensors(w, nn.Parameter(torch.zeros(4)))
+    assert torch.allclose(compiled(x, given), f(x, given))
+
+
+def test_compiling_takes_no_numbers_of_hooks() -> None:
+    w = nn.Parameter(torch.ones(3))
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (w * x).softmax(0).prod()
+
+    before = RemovableHandle.next_id
+    explorer.compile(f)(torch.randn(3)).backward()
+    assert RemovableHandle.next_id == before
 
 
 @pytest.mark.parametrize("backend", ["explorer", "aot_eager", "eager"])

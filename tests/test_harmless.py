@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import types
 import warnings
 import weakref
@@ -30,13 +31,14 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Runs, made, script
-from explorer.core.files import PACKAGES
+from explorer.core.files import OWN_FILES, PACKAGES
 from explorer.records.check.isolate import reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, hushed, noted, put_back
 from explorer.records.check.profile import peak_bytes
 from explorer.records.check.snapshot import Snapshot
 from explorer.records.to_record.graphs import shown
+from explorer.show.record import Record
 from exploring import ENGINES, SECONDS, inner, programs, said, seeded, state
 from torch_release import BEFORE_2_13
 
@@ -503,9 +505,60 @@ def test_what_the_function_raises_propagates(raised: type[BaseException], engine
         explorer.explore(body, **engine)(torch.randn(3))
     assert type(caught.value) is raised
     assert (rows, weight.tolist()) == ([1], [2.0, 2.0, 2.0])
+    frames = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert frames == ["test_what_the_function_raises_propagates", "body"]
+    assert caught.value.__context__ is caught.value.__cause__ is None
     record = caught.value.explored  # type: ignore[attr-defined]
     assert raised.__name__ in record.data.error
     explorer.explore(inner, time=False)(torch.randn(3))
+
+
+class Logged(Exception):
+    """Sees what is set on it, and is raised again and again."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "__traceback__":  # which contextlib sets
+            raise AssertionError(name)
+
+
+LOGGED = Logged("again")
+
+
+def _raise_the_same(x: torch.Tensor) -> None:
+    torch.relu(x)
+    raise LOGGED
+
+
+class Raising(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ x[0:2]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize(
+    ("fn", "args", "own"),
+    (
+        (_raise_the_same, (torch.ones(2),), ["_raise_the_same"]),
+        (torch.relu, ("no tensor",), []),
+        (_raise_the_same, (1, 2, 3), []),
+        (Raising(), (torch.ones(3, 3),), ["_wrapped_call_impl", "_call_impl", "forward"]),
+        (torch.compile(Raising().forward, backend="eager"), (torch.ones(3, 3),), ["forward"]),
+    ),
+    ids=("one object", "written in C", "arguments", "a module", "compiled"),
+)
+def test_what_is_raised_is_as_from_a_call(fn: Any, args: tuple[Any, ...], own: list[str], engine: Any) -> None:
+    records = []
+    for _ in range(2):
+        with pytest.raises(Exception, match=".") as caught:
+            explorer.explore(fn, time=SECONDS, **engine)(*args)
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert [frame.name for frame in frames][: len(own) + 1] == ["test_what_is_raised_is_as_from_a_call", *own]
+        assert not any(frame.filename.startswith(OWN_FILES) for frame in frames)
+        record = vars(caught.value)["explored"]
+        assert isinstance(record, Record) and "! the program raises" in repr(record)
+        records.append(record)
+        assert len(vars(caught.value)["__notes__"]) == 1
+    assert records[0] is not records[1]
 
 
 def test_what_listens_for_files_is_no_frame_that_anybody_compiles() -> None:
@@ -689,13 +742,19 @@ class Collecting(logging.Handler):
 """
 
 
-@pytest.mark.parametrize("sees", ("", "reads it", "finds it", "holds its list", "gives it a function", "is its own"))
+@pytest.mark.parametrize(
+    "sees", ("", "is recorded", "reads it", "finds it", "holds its list", "gives it a function", "is its own")
+)
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
 def test_a_handler_of_an_installed_package_is_the_programs_only_where_it_may_be_seen(
     sees: str, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     module = types.ModuleType("a_package")
-    module.__file__ = f"{tmp_path if sees == 'is its own' else PACKAGES[0]}{os.sep}a_package.py"
+    module.__file__ = f"{tmp_path if sees in ('is recorded', 'is its own') else PACKAGES[0]}{os.sep}a_package.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_package-1.dist-info").mkdir()
+    named = "a_package.py" if sees == "is recorded" else "another.py"
+    (tmp_path / "a_package-1.dist-info" / "RECORD").write_text(f"{named},sha256=,1\n")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(HANDLER, module.__file__, "exec"), vars(module))
     rows, log = [0], logging.getLogger(f"of a package {os.getpid()}")
@@ -712,8 +771,9 @@ def test_a_handler_of_an_installed_package_is_the_programs_only_where_it_may_be_
         record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
     assert handler.count == 1
     once = any("called only once" in note and "given to a Collecting" in note for note in record.data.notes)
-    assert once is bool(sees), record.data.notes
-    assert runs.count <= (1 if sees else 3)
+    seen_to_take = sees not in ("", "is recorded")
+    assert once is seen_to_take, record.data.notes
+    assert runs.count <= (1 if seen_to_take else 3)
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))

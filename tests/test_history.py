@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -421,3 +422,35 @@ def test_functions_of_one_name_are_told_apart(differ: str) -> None:
     assert all(f"calls of {each}, each with the compile that it used" in printed for each in calls)
     costs = next(line for line in printed.splitlines() if "most of it in" in line)
     assert all(re.search(rf"\b{re.escape(each)} [0-9.]+ ", costs) for each in frames)
+
+
+A_LINE = (lambda x, n: print(end="") or x * n), (lambda x, n: print(end="") or x + n)
+
+
+def test_two_functions_of_one_line_and_both_engines_are_told_apart(fresh_dynamo: None) -> None:
+    compilers = [explorer.compile, torch.compile]
+    with explorer.watch(live=False) as log:
+        made = [c(f, backend="eager", dynamic=False) for c in compilers for f in (*A_LINE, scaled)]
+        for n in (2, 3, 4):
+            for each in made:
+                each(A, n)
+    record = log.record
+    assert [each.times for each in record.recompiles] == [2] * 6
+    assert len({each.frame for each in record.recompiles}) == 6
+    assert len({each.function for each in record.data.history}) == 6
+    assert len({(each.function, each.engine) for each in record.calls}) == 6
+    assert {each.function for each in record.calls if "column" in each.function} and "scaled (stock)" in repr(record)
+
+
+@pytest.mark.parametrize("kind", (dict, OrderedDict, lambda: defaultdict(float)), ids=("dict", "ordered", "default"))
+def test_the_length_of_a_dict_is_told_with_its_value(kind: Callable[[], Any], fresh_dynamo: None) -> None:
+    """Its keys are read, so that torch counts them to look at them, and has no guard of its own for it."""
+    compiled = torch.compile(lambda x, d: x + sum(d.values()) + len(d), backend="eager")
+    with explorer.watch(live=False) as log:
+        for size in range(4):
+            given = kind()
+            given.update((f"k{n}", float(n)) for n in range(size))
+            compiled(A, given)
+    [guard] = log.record.recompiles
+    assert (guard.words, guard.values) == ("the length of d", ("0", "1", "2", "3"))
+    assert "d length is 3, expected 2" in repr(log.record)

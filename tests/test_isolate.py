@@ -340,8 +340,8 @@ def test_what_is_harmless_is_not_refused(call, args):
 
 @pytest.mark.parametrize("name", ["transformers", "timm", "a_package_of_nobody"])
 def test_an_installed_package_is_read_as_the_program_is(name, tmp_path, monkeypatch):
-    folders = isolate._folders()
-    monkeypatch.setattr(isolate, "_folders", lambda: ((f"{tmp_path}{os.sep}", *folders[0]), folders[1]))
+    folder, known = f"{tmp_path}{os.sep}", isolate.folder_of_packages
+    monkeypatch.setattr(isolate, "folder_of_packages", lambda file: folder * file.startswith(folder) or known(file))
     (tmp_path / f"{name}.py").write_text("SEEN = []\ndef layer(x):\n    SEEN.append(1)\n    return x + len(SEEN)\n")
     specification = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
     package = importlib.util.module_from_spec(specification)
@@ -505,3 +505,18 @@ def test_each_entry_of_the_lists_decides_about_something(entry: str, monkeypatch
             return allowed(module, name) is not before
 
     assert any(map(decides, names))
+
+
+def test_a_file_is_a_librarys_where_an_installer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip install --target` makes such a folder, for PYTHONPATH; a package that is worked on in a folder is named by
+    no RECORD there."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    record = tmp_path / "lib-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text('lib/__init__.py,sha256=,1\n"lib/a,b.py",,\nlib-1.0.dist-info/RECORD,,\n')
+    (tmp_path / "damaged-1.0.dist-info").mkdir()
+    (tmp_path / "damaged-1.0.dist-info" / "RECORD").write_bytes(b"\xff\xfe")
+    for file, is_librarys in (("lib/__init__.py", True), ("lib/a,b.py", True), ("lib/own.py", False), ("t.py", False)):
+        code = compile("0", str(tmp_path / file), "exec")
+        assert isolate.is_programs(code) is not is_librarys
+    assert not isolate.is_programs(torch.nn.Linear.forward.__code__) and not isolate.is_programs(os.path.join.__code__)

@@ -370,7 +370,24 @@ def test_what_only_a_compiled_call_raises_is_in_the_record() -> None:
     explored = explorer.explore(lambda x: x * 2, engine="stock", stock={"backend": raises_when_it_runs}, time=False)
     record = explored(torch.ones(3))
     assert record.data.error == "RuntimeError: only compiled"
-    assert "The program does not raise in eager." in record.data.notes
+    assert "In eager the program does not raise: what torch.compile made of it does." in record.data.notes
+
+
+def test_what_raises_says_whose_code_it_is_beside_what_was_measured() -> None:
+    log: list[int] = []
+
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        log.append(1)
+        return x * 2
+
+    explored = explorer.explore(counting, engine="both", stock={"backend": raises_when_it_runs}, time=0.01)
+    record = explored(torch.ones(3))
+    [error] = record.errors
+    assert error.raises and error.engine == "stock" and error.span is not None
+    shown = repr(record)
+    assert f"! stock: the program raises RuntimeError at {Path(__file__).name}" in shown
+    assert "the program gets this error, compiled by stock" in shown
+    assert "! explorer: the program raises" not in shown
 
 
 def makes_values(x: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -1,6 +1,7 @@
 """What a watched program runs outside of graphs: its time, its operators, and why it was not timed."""
 
 import os
+import re
 import sys
 import threading
 import time
@@ -87,6 +88,8 @@ def test_what_ran_outside_graphs_is_timed_and_its_operators_counted(name: str, h
         assert seconds <= timed.seconds < 10 * seconds
         assert timed.calls == operators
         said = f"and {operators} ATen calls {whose}"
+        at = "" if (name, engine) == ("a module", "explorer") else rf" \({Path(__file__).name}:\d+\)"
+        assert re.search(rf"{whose}[\w.]+{at}, measured", repr(record))
         assert said in repr(record) and said in repr(record.eager) and said in record.text()
         loaded = Record.load(record.save(tmp_path / f"{engine}.explore.json"))
         assert loaded.data.eager == record.data.eager
@@ -248,9 +251,10 @@ def test_why_python_was_not_timed_is_reported_of_the_function_that_ran_it(engine
             sys.setprofile(lambda *_: None)
         sys.setprofile(None)
     assert [each.measured for each in log.record.calls] == [7, 0, 0, 0]
+    line = broken_at(1).__code__.co_firstlineno
     told = [each.measured for each in log.record.data.eager if each.compile and each.at_break]
     assert list(dict.fromkeys(told)) == [
-        "call 7 of broken_1, measured with torch's profiler",
+        f"call 7 of broken_1 ({Path(__file__).name}:{line}), measured with torch's profiler",
         "something was compiled in each call of broken_2 that could be measured",
         "broken_3 was called once, and calls are measured from the second on",
         "a profiler of the program was on",

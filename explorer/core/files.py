@@ -4,13 +4,17 @@ others wrote, of which only regular files are read, and a terminal gets no contr
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import os
 import site
 import stat
 import sys
 import sysconfig
 import traceback
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,6 +36,30 @@ PACKAGES = _folders(_PATHS["purelib"], _PATHS["platlib"], *site.getsitepackages(
 def is_standard(file: str) -> bool:
     """Whether a file is the standard library's."""
     return file.startswith(STANDARD) and not file.startswith(PACKAGES)
+
+
+def folder_of_packages(file: str) -> str:
+    """The folder of packages that holds a file; "" where it is of none. That a file is a library's is known where
+    Python installs packages, and in any other folder that modules come from, as one of PYTHONPATH, by an installer's
+    RECORD. One that is only a copy of a library has none, as the program itself, and counts as the program's."""
+    return next((each for each in PACKAGES if file.startswith(each)), None) or _folder_by_record(file)
+
+
+@cache
+def _folder_by_record(file: str) -> str:
+    imported_from = _folders(*(each for each in sys.path if isinstance(each, str) and each))
+    folder = max((each for each in imported_from if file.startswith(each)), key=len, default="")
+    return folder if folder and file[len(folder) :] in _recorded(folder) else ""
+
+
+@cache
+def _recorded(folder: str) -> frozenset[str]:
+    """The files in a folder that installers' records name: none of a package whose author works on it there."""
+    found: set[str] = set()
+    for record in Path(folder).glob("*.dist-info/RECORD"):
+        with suppress(OSError, UnicodeDecodeError, csv.Error), regular(record) as lines:
+            found.update(row[0].replace("/", os.sep) for row in csv.reader(io.TextIOWrapper(lines, "utf-8")) if row)
+    return frozenset(found)
 
 
 def raised_at(error: BaseException) -> str:

@@ -833,6 +833,8 @@ class ErrorData(Data, frozen=True):
     span: SpanData | None = None
     raises: bool = False
     """Whether the program got it; else the frame runs eagerly instead."""
+    engine: str = ""
+    """Whose compile, or compiled code, raised it; "" where it is the program's own."""
 
 
 class EagerData(Data, frozen=True):

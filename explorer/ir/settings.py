@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._C._dynamo import eval_frame
 from torch.autograd import forward_ad
+from torch.utils.hooks import RemovableHandle
 
 functorch: Any = torch._C._functorch
 _undo_layers = functorch.pop_dynamic_layer_stack_and_undo_to_depth  # ours, not the one that a watch wraps
@@ -149,6 +150,16 @@ def kept() -> Iterator[None]:
         yield
     finally:
         put_back()
+
+
+@contextlib.contextmanager
+def hooks_not_counted() -> Iterator[None]:
+    """Hooks that are registered inside, and gone with it, take no numbers, by which the program finds its own."""
+    next_id = RemovableHandle.next_id
+    try:
+        yield
+    finally:
+        RemovableHandle.next_id = next_id
 
 
 def as_they_are() -> Callable[[], None]:

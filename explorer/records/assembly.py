@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
+import msgspec
+
 from explorer.compiler.config import Config
 from explorer.core.files import cell_name
 from explorer.core.recorder import Recorder
@@ -36,7 +38,7 @@ def assembled(
     counted: Iterable[data.CompileData],
     timing: data.TimingData | None,
     *,
-    failure: str = "",
+    failures: Iterable[data.ErrorData] = (),
     raised: tuple[str, data.SpanData | None] = ("", None),
     eager: Iterable[data.EagerData] = (),
     outside: tuple[OutsideGraphs, ...] = (),
@@ -45,7 +47,7 @@ def assembled(
     lines: Mapping[str, list[str]] = MappingProxyType({}),
     moment: datetime.datetime | None = None,
 ) -> data.RecordData:
-    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
+    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failures` are what calls
     raised, `raised` what a watched program ended with, and where, `eager` what ran outside graphs that no compile
     tells, `outside` what was measured of that, `untimed` by compile why it was not, `lines` are those of files that
     were read before, `moment` is when it was, by default now."""
@@ -65,13 +67,19 @@ def assembled(
         meanings=to_record.meanings(compiles),
         mnemonics=mnemonics(_machine_lines(compiles)),
         recompiles=diagnosis.failed_guards(compiles),
-        errors=diagnosis.with_raised(diagnosis.errors(compiles, failure), *raised),
+        errors=diagnosis.with_raised(diagnosis.errors(compiles, failures), *raised),
         eager=diagnosis.untimed(
             timed_outside(diagnosis.eager(compiles, eager), compiles, outside, untimed),
             diagnosis.NOT_MEASURED if calls else "",
         ),
         calls=calls,
     )
+
+
+def failure_of(text: str, place: data.SpanData | None, engine: str) -> data.ErrorData:
+    """What a call raised that ran what `engine` compiled, or "" in eager."""
+    error = diagnosis.error_of(text, "", "", True, engine=engine)
+    return msgspec.structs.replace(error, span=place or error.span)
 
 
 timed_outside, untimed_outside = diagnosis.timed, diagnosis.untimed

@@ -24,6 +24,7 @@ _FACT = re.compile(
 _PARAMETER = re.compile(r"Guard failed on a parameter, consider using (torch\.\S{1,200} = \w{1,20})")
 _MEMBER = re.compile(r"type=<(?:(?:class|enum) '(?:\S{1,400}\.)?(\w{1,200})'> \1\.|\w{1,200}\.\w{1,200}: )")
 """A check of an object's identity, and a member of an enumeration that failed it (torch 2.11 writes it there)."""
+_LENGTH_OF = re.compile(r"len\((.*)\) == \d{1,20}\Z", re.DOTALL)
 _KEY_OF = re.compile(r"list\((?:dict\.keys|\w+)\(")
 """Torch's source of a key of a dict."""
 
@@ -73,12 +74,39 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
 def failed_guards(compiles: Iterable[data.CompileData]) -> tuple[data.FailedGuardData, ...]:
     """The guards that caused recompiles, most frequent first."""
     known = {compile.id: compile for compile in compiles}
-    found: dict[tuple[str, str, str], list[tuple[data.CompileData, data.RecompileData]]] = {}
+    found: dict[tuple[tuple[str, CodePlace], str, str], list[tuple[data.CompileData, data.RecompileData]]] = {}
+    places = {frame_of(compile.id): code_place(compile) for compile in known.values() if compile.codes}
     for compile in known.values():
         for each in causes(compile, known):
-            found.setdefault((compile.title, _checked(each, known), compile.engine), []).append((compile, each))
-    made = [_failed(title, failures, known) for (title, _, _), failures in found.items()]
+            frame = compile.title, places.get(frame_of(compile.id), NO_PLACE)
+            found.setdefault((frame, _checked(each, known), compile.engine), []).append((compile, each))
+    made = [_failed(frame[0], failures, known) for (frame, _, _), failures in found.items()]
     return tuple(sorted(made, key=lambda each: -each.times))
+
+
+CodePlace = tuple[str, int, int]
+NO_PLACE: CodePlace = "", 0, 0
+
+_AGAIN = re.compile(r"\.\d{1,9}(?=(?:#\d{1,9})?\Z)")
+
+
+def frame_of(id: str) -> str:
+    """The first compile of the same frame: "f0#2" for "f0.1#2"."""
+    return _AGAIN.sub("", id)
+
+
+def code_place(compile: data.CompileData) -> CodePlace:
+    """The file, first line and column of the code that was compiled: two functions may be of one name, or one line."""
+    if not compile.codes:
+        return NO_PLACE
+    code = compile.codes[0]
+    return code.file, code.line, min(columns(code), default=0)
+
+
+def columns(code: data.CodeData) -> range:
+    """The columns that a function is in; an empty range where they are not known."""
+    found = [each.span.column for each in code.instructions if each.span is not None and each.span.column > 0]
+    return range(min(found), max(found) + 1) if found else range(0)
 
 
 def causes(compile: data.CompileData, known: Mapping[str, data.CompileData]) -> tuple[data.RecompileData, ...]:
@@ -140,6 +168,8 @@ def _failed(
         words = guard.words
     if guard is not None and found is not None:
         words = _asked(names(guard.source), found["what"] or "") if found["what"] or len(values) > 2 else guard.words
+    elif found is not None and (of := _LENGTH_OF.match(last.expression)) is not None:
+        words = _asked(names(of[1]), "length")
     advice = dict.fromkeys(stops(each, known, known.get(compile.id)) for compile, each in failures)
     advised = "; ".join(filter(None, advice))
     also = len(made) - len({compile.id for compile, each in failures if each == causes(compile, known)[0]})
@@ -335,14 +365,14 @@ _ADVICE = {
 """By the guarded property."""
 
 
-def errors(compiles: Sequence[data.CompileData], failure: str = "") -> tuple[data.ErrorData, ...]:
-    """The errors of compiles, whole; `failure` is that of the call, where no compile has it."""
+def errors(compiles: Sequence[data.CompileData], failures: Iterable[data.ErrorData] = ()) -> tuple[data.ErrorData, ...]:
+    """The errors of compiles, whole, and `failures` of calls, where no compile has them."""
     failed = [each for each in compiles if each.error]
-    found = [error_of(each.error, each.id, each.title, each.raises, each.breaks) for each in failed]
+    found = [error_of(each.error, each.id, each.title, each.raises, each.breaks, each.engine) for each in failed]
     events = (event.fields for each in compiles for event in each.events if event.fields.get("graph_raised"))
     found += [error_of(fields["graph_raised"], "", fields["frame"], False) for fields in events]
-    if failure and not any(each.raises for each in found):
-        found.append(error_of(failure, "", "", True))
+    raising = {each.engine for each in found if each.raises}
+    found += [each for each in failures if each.engine not in raising and (each.engine or not raising)]
     return tuple(found)
 
 
@@ -359,12 +389,12 @@ def with_raised(
 
 
 def error_of(
-    text: str, compile: str, title: str, raises: bool, breaks: Sequence[data.BreakData] = ()
+    text: str, compile: str, title: str, raises: bool, breaks: Sequence[data.BreakData] = (), engine: str = ""
 ) -> data.ErrorData:
     """`breaks` are those of the compile: the place of an error that names none."""
     kind, _, message = text.partition(": ")
     place = user_line(text) or (breaks[-1].span if breaks else None)
-    return data.ErrorData(compile, title, kind, message, place, raises)
+    return data.ErrorData(compile, title, kind, message, place, raises, engine)
 
 
 def user_line(text: str) -> data.SpanData | None:
@@ -397,7 +427,7 @@ def eager(compiles: Iterable[data.CompileData], more: Iterable[data.EagerData] =
             what = "Python code at a graph break"
             ran = compile.breaks if not compile.raises else ()  # fullgraph does not allow the break
             found += [data.EagerData(what, b.why.title, compile.id, b.span, at_break=True) for b in ran]
-            found += _never_compiled(compile, titles) if compile.id.partition(".")[0] in whole else []
+            found += _never_compiled(compile, titles) if frame_of(compile.id) in whole else []
         for event in compile.events:
             if event.kind in ("FrameSkipped", "CallSkipped"):
                 fields = event.fields
@@ -447,8 +477,10 @@ def timed(
             if compile is not None and compile.engine != call.engine:
                 continue
             for place, share in call.shares.items():
-                file, name, line = place
+                file, name, line, column = place
                 if compile is not None and compile.codes and (whole or each.at_break):
+                    if column and column not in (columns(compile.codes[0]) or (column,)):
+                        continue  # another of that name in the line
                     at, what = (compile.codes[0].file, compile.codes[0].line), compile.codes[0].name
                 else:
                     at, what = (each.span.file, each.span.line) if each.span else (file, line), each.what

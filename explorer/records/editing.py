@@ -43,7 +43,7 @@ from explorer.records.check.isolate import undone
 from explorer.records.check.trial import Trial, unnoticed
 from explorer.records.data.exploration import Exploration
 from explorer.records.exploration import contents
-from explorer.records.stock.breaks import LIBRARIES
+from explorer.records.stock.breaks import is_of_library
 from explorer.records.stock.run import unwrapped
 
 NOT_RUN = "Compiled after an edit and not run, so neither compared with eager nor timed."
@@ -87,7 +87,7 @@ class ExploredProgram:
         compiled: dict[str, set[int]] = {}
         for compile in self.record.compiles:
             for code in compile.codes:
-                if not code.file.startswith(LIBRARIES):
+                if not is_of_library(code.file):
                     compiled.setdefault(code.file, set()).add(code.line)
         return [each for file in compiled for each in functions(file, self.lines(file), compiled[file])]
 

@@ -30,7 +30,14 @@ from explorer.ir.capture import Capture, GuardedCode
 from explorer.ir.joint import Partitioned
 from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
-from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside, untimed_outside
+from explorer.records.assembly import (
+    assembled,
+    compiles_of,
+    failure_of,
+    settings_of,
+    timed_outside,
+    untimed_outside,
+)
 from explorer.records.check import profile as profiling
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import InPlace, Leave, RepeatedCalls
@@ -44,7 +51,7 @@ from explorer.records.check.process import Outside, put_back
 from explorer.records.check.speed import speed
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.data.calls import OutsideGraphs
-from explorer.records.data.exploration import Bisect, Exploration
+from explorer.records.data.exploration import EXPLORED, Bisect, Exploration
 from explorer.records.stock.assembly import with_assembly
 from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.caches import Counted, untouched
@@ -119,7 +126,7 @@ def harmless(
             else:
                 record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, asked, recorder, counted)
         except BaseException as error:
-            if not hasattr(error, "explored"):
+            if not isinstance(vars(error).get(EXPLORED), Exploration):  # a program may raise one exception again
                 record = Exploration(contents(recorder, asked.config, asked.name, error=error))
                 in_eager = f"It is not known whether the program raises in eager too, because {calls.once}."
                 keep(error, record.noting((in_eager,) if calls.once else ()))
@@ -166,10 +173,16 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder, cou
     try:
         with undone(calls.restore):  # a graph that is run by itself may run the program's code, as of a tensor's class
             record = exploration(trial, asked, recorder)
-        return record.noting(("The program does not raise in eager.",)) if record.data.error else record
+        engines = (WHOSE[each.engine] for each in record.data.errors if each.raises and each.engine)
+        made_by = " and ".join(dict.fromkeys(engines))
+        return record.noting((NOT_IN_EAGER.format(made_by),)) if made_by else record
     except Outside as refusal:
         made = Exploration(contents(recorder, asked.config, asked.name))
         return made.noting((f"Not compared and not timed: {refusal}.",))
+
+
+WHOSE = {"explorer": "this compiler", "stock": "torch.compile"}
+NOT_IN_EAGER = "In eager the program does not raise: what {} made of it does."
 
 
 def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Exploration:
@@ -183,9 +196,8 @@ def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Expl
 
 
 def keep(error: BaseException, record: Exploration) -> None:
-    """Attach the record so far to an exception of the program."""
-    with suppress(AttributeError, TypeError):  # of a class with slots
-        error.explored = record  # type: ignore[attr-defined]
+    """Attach the record so far to an exception of the program, whatever its class does when attributes are set."""
+    vars(error)[EXPLORED] = record
 
 
 _exploring: ContextVar[bool] = ContextVar("whether something is being explored", default=False)
@@ -256,7 +268,8 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Ex
         try:
             run = explored(under, asked, recorder)
         except CompileRaised as raised:
-            return Exploration(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
+            made = contents(raised.recorder, asked.config, asked.name, error=raised.__cause__, engine="explorer")
+            return Exploration(made)
         made = run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
         return Exploration(made, {"explorer": run.bisect})
     # Ours first: what stock leaves to Python for good, it leaves so for every frontend.
@@ -272,7 +285,7 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Ex
     if isinstance(trial, Once) and isinstance(ours, Observed):
         trial = ours.timed  # the function was called, so that stock compiles the graphs that it was captured as
     elif not trial.repeatable:
-        captured = Captured(instead=isinstance(trial, Once))
+        captured = Captured(isinstance(trial, Once), not trial.backward_raises)
     with stock_run(trial, asked.stock, asked.progress.on_stage, absent, search=captured) as theirs:
         if asked.engine == "stock":
             return stock_exploration(theirs, None, captured, asked).noting((THROUGH_OURS,) if through_ours else ())
@@ -360,10 +373,13 @@ def stock_exploration(
     seen = with_assembly(seen, theirs.observation.modules())
     compiles = with_guard_costs((*own, *with_outcomes(seen, tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
+    failures = [] if theirs.failed is None else [failure_of(*theirs.failed, "stock")]
+    if isinstance(first, CompileRaised):
+        failures.append(failure_of(whole_text(first.error), raised_at(first.error), "explorer"))
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
         asked.name, engine, settings, compiles, own or compiles, measured.timing if measured else None,
-        failure=theirs.failure, eager=theirs.observation.eager(), lines=config.edit.source.lines,
+        failures=failures, eager=theirs.observation.eager(), lines=config.edit.source.lines,
     )  # fmt: skip
     made = msgspec.structs.replace(
         made,
@@ -417,6 +433,7 @@ class CompileRaised(Exception):
     def __init__(self, recorder: Recorder, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
         self.recorder = recorder
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -513,7 +530,7 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
     config, values, progress = asked.config, asked.values, asked.progress
     recorder = recorder or Recorder(progress)
     once = isinstance(trial, Once)
-    captured = None if trial.repeatable else Captured(instead=once)
+    captured = None if trial.repeatable else Captured(once, not trial.backward_raises)
     compiling = compile_frame if captured is None else captured.compile_frame
     ours = trial.contestant(lambda fn: optimize(fn, config, compiling))
     with recording(recorder):
@@ -630,19 +647,22 @@ class Measured:
 
 
 def contents(
-    recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: BaseException | None = None
-) -> data.RecordData:
-    """Record data of everything that `recorder` saw; `error` is what the call raised."""
+    recorder: Recorder, config: Config, name: str, measured: Measured | None = None,
+    error: BaseException | None = None, engine: str = "",
+) -> data.RecordData:  # fmt: skip
+    """Record data of everything that `recorder` saw; `error` is what the call raised, of what `engine` compiled or in
+    eager."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     if measured:
         compiles = with_live_bytes(with_guard_costs(compiles, measured.guards), measured.live, measured.recompute)
-    text = "" if error is None else whole_text(error)
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
-    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=text, lines=lines)
-    place = None if error is None else raised_at(error)
-    errors = tuple(each if each.span else msgspec.structs.replace(each, span=place) for each in made.errors)
-    return msgspec.structs.replace(made, error=text, errors=errors)
+    failed = [] if error is None else [failure_of(whole_text(error), raised_at(error), engine)]
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failures=failed, lines=lines)
+    if error is None:
+        return made
+    errors = tuple(each if each.span else msgspec.structs.replace(each, span=failed[0].span) for each in made.errors)
+    return msgspec.structs.replace(made, error=whole_text(error), errors=errors)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import msgspec
 from explorer.core.files import regular, visible, writable
 from explorer.core.text import count, duration
 from explorer.ir import record as data
-from explorer.records.data.exploration import Bisect, Exploration
+from explorer.records.data.exploration import EXPLORED, Bisect, Exploration
 from explorer.records.data.methods import MethodsData
 from explorer.records.data.provenance import file_names, operation_names
 from explorer.records.data.ranks import RanksData
@@ -147,9 +147,9 @@ class Record(Viewable[data.RecordData]):
         try:
             found = explore()
         except BaseException as error:
-            so_far = getattr(error, "explored", None)
+            so_far = vars(error).get(EXPLORED)
             if isinstance(so_far, Exploration):
-                error.explored = cls(so_far.data, bisect=so_far.bisect)  # type: ignore[attr-defined]
+                vars(error)[EXPLORED] = cls(so_far.data, bisect=so_far.bisect)
             raise
         return cls(found.data, bisect=found.bisect)
 

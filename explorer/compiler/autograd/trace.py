@@ -31,7 +31,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
 from explorer.ir.graph import Graph, NodeInfo, aten_operator, info, is_in_place, is_refused, needed_by, storage_of
-from explorer.ir.settings import ENTER_INFERENCE_MODE, kept
+from explorer.ir.settings import ENTER_INFERENCE_MODE, hooks_not_counted, kept
 
 aten = torch.ops.aten
 NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
@@ -196,6 +196,7 @@ class JointTracer:
             if self.inference:
                 stack.enter_context(torch.inference_mode(False))
             stack.enter_context(kept())
+            stack.enter_context(hooks_not_counted())
             stack.enter_context(self.captured.fake_mode)
             self.place_inputs()
             stack.enter_context(self.tape)

@@ -44,7 +44,7 @@ from explorer.compiler.capture.values.overrides import announces, dispatches
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
-from explorer.core.files import PACKAGES
+from explorer.core.files import folder_of_packages
 from explorer.core.libraries import FIXED, FOLDED, PURE, is_in
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, unsupported
@@ -79,7 +79,7 @@ def _is_installed(function: object) -> bool:
     """Whether a package that was installed has it: the program that uses the package does not ask for its counts, or
     change what it reads."""
     code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename.startswith(PACKAGES)
+    return code is not None and bool(folder_of_packages(code.co_filename))
 
 
 def call_function(t: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:

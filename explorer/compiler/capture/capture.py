@@ -35,7 +35,7 @@ from explorer.ir import capture as ir
 from explorer.ir.bytecode import Code, Placeholder, Span
 from explorer.ir.description import described
 from explorer.ir.record import InputData
-from explorer.ir.settings import kept
+from explorer.ir.settings import hooks_not_counted, kept
 from explorer.ir.sizes import relations
 
 RULES = (higher_order, messages, torch_rules, transforms)
@@ -107,7 +107,7 @@ def capture(given: CaptureInput) -> ir.Capture:
 @contextmanager
 def preserved_state() -> Iterator[None]:
     """Restore the settings that tracing changes, and the random generator."""
-    with kept(), torch.random.fork_rng(devices=[]):
+    with kept(), hooks_not_counted(), torch.random.fork_rng(devices=[]):
         yield
 
 

@@ -207,6 +207,13 @@ class LaidOut(FakeTensorMode):
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 
+    def close(self) -> None:
+        """Let go of the real tensors: the mode lives as long as the graph, and torch.utils.swap_tensors refuses
+        tensors that anybody refers to, weakly too."""
+        describer = self.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.clear()
+        describer.lookup_storage.clear()
+
     def writes(self, tensor: Tensor) -> int:
         return self.written[tensor.untyped_storage()._cdata] if tensor.layout is torch.strided else 0
 

@@ -24,7 +24,7 @@ from explorer.compiler.capture.values.objects import ExceptionValue
 from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
+from explorer.core.files import OWN_FILES, STANDARD, folder_of_packages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Computed, Item
 from explorer.ir.graph import version
@@ -79,7 +79,8 @@ _KINDS: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def _is_of_libraries(function: FunctionType) -> bool:
-    return function.__code__.co_filename.startswith((*STANDARD, *PACKAGES, OWN_FILES, "<frozen"))
+    file = function.__code__.co_filename
+    return file.startswith((*STANDARD, OWN_FILES, "<frozen")) or bool(folder_of_packages(file))
 
 
 def takers(logger: logging.Logger | None) -> Iterator[object]:

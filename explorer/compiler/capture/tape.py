@@ -245,7 +245,7 @@ class Tape:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
         fake = nodes.innermost(fake)
         for source, known in self.fakes.items():
-            if torch._C._is_alias_of(fake, known):
+            if torch._C._is_alias_of(fake, known):  # type: ignore[attr-defined]
                 yield source, self.reals[source], known
 
     def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:

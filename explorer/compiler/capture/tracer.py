@@ -73,6 +73,7 @@ class Evaluator(Tracer):
     def close(self) -> None:
         """Let go of the program's objects, at once and not when a collector finds that tracer and tape hold each other:
         an input of the first call is not to outlive the call."""
+        self.tape.mode.close()
         vars(self.tape).clear()
         vars(self).clear()
 

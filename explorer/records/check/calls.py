@@ -381,6 +381,10 @@ class InPlace(Trial):
     def runs_in_eager(self) -> bool:
         return self.calls.expected is not None
 
+    @property
+    def backward_raises(self) -> bool:
+        return bool(self.calls.backward_error)
+
     def call(self) -> None:
         """The real call, in eager. Raises what the function raises."""
         Player(self.fn, self).first()

@@ -91,10 +91,12 @@ class GraphCall:
     grad: bool | None
 
     @classmethod
-    def now(cls, eager: Callable[..., object], compiled: Callable[..., object], inputs: Sequence[object]) -> GraphCall:
+    def now(
+        cls, eager: Callable[..., object], compiled: Callable[..., object], inputs: Sequence[object], backward: bool
+    ) -> GraphCall:
         """Indices are copied, so that they stay within bounds whatever the program does to them later; what other
         tensors are, apart from their elements, is kept: a parameter may be made one of another dtype."""
-        return cls(eager, compiled, tuple(map(_kept, inputs)), None if torch.is_grad_enabled() else False)
+        return cls(eager, compiled, tuple(map(_kept, inputs)), None if backward and torch.is_grad_enabled() else False)
 
 
 @plainly()
@@ -109,9 +111,11 @@ def _kept(value: object) -> object:
 
 @dataclass(eq=False)
 class Captured:
-    """`instead`: what runs in the program is the graph as it was captured, by eager operators."""
+    """`instead`: what runs in the program is the graph as it was captured, by eager operators. `backward`: run by
+    themselves, graphs run theirs where gradients are recorded: not where eager's raises."""
 
     instead: bool = False
+    backward: bool = True
     calls: list[GraphCall] = field(default_factory=list)
     listening: bool = True
 
@@ -123,7 +127,7 @@ class Captured:
             kept = self.listening and len(self.calls) < MOST_CALLS
             if any(map(is_traceable_wrapper_subclass, tree_leaves(inputs))):
                 kept = False  # its class decides whether there are copies of it
-            made = GraphCall.now(eager, compiled, inputs) if kept else None
+            made = GraphCall.now(eager, compiled, inputs, self.backward) if kept else None
             found = runs(*inputs)
             if made is not None:  # a graph that raises is not run again: the frame runs eagerly instead
                 self.calls.append(made)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core import libraries
-from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
+from explorer.core.files import OWN_FILES, STANDARD, folder_of_packages
 from explorer.core.libraries import is_in, is_written_in_c
 
 MOST_OBJECTS = 200_000
@@ -649,18 +649,20 @@ def compiled_from(function: object) -> object:
     return function
 
 
-@functools.cache
-def _folders() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Where installed packages are, and where the standard library and this package are."""
-    return (*PACKAGES, f"{Path(torch.__file__).parent.parent}{os.sep}"), (*STANDARD, OWN_FILES, "<frozen")
+OTHERS = (*STANDARD, OWN_FILES, "<frozen")
+"""How the names of the standard library's files begin, and of this package's."""
+BESIDE_TORCH = f"{Path(torch.__file__).parent.parent}{os.sep}"
+
+
+def _folder_of_packages(file: str) -> str:
+    return BESIDE_TORCH if file.startswith(BESIDE_TORCH) else folder_of_packages(file)
 
 
 def _is_users_file(file: str) -> bool:
     """Whether a file is read like the user's own: of the program, or of a package that nothing is known of."""
-    packages, own = _folders()
-    folder = next((folder for folder in packages if file.startswith(folder)), None)
-    if folder is None:
-        return not file.startswith(own)
+    folder = _folder_of_packages(file)
+    if not folder:
+        return not file.startswith(OTHERS)
     return file[len(folder) :].partition(os.sep)[0].removesuffix(".py") not in libraries.REPEATABLE
 
 
@@ -671,8 +673,7 @@ def is_users(code: types.CodeType | None) -> bool:
 
 def is_programs(code: types.CodeType) -> bool:
     """Whether code is the program's, and not of any package: those act for whoever calls them."""
-    packages, own = _folders()
-    return not code.co_filename.startswith((*packages, *own))
+    return not (code.co_filename.startswith(OTHERS) or _folder_of_packages(code.co_filename))
 
 
 def is_users_module(name: str) -> bool:

@@ -16,9 +16,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import _lru_cache_wrapper, cache, partial
 from itertools import product, takewhile
 from pathlib import Path
 from types import FrameType, FunctionType
@@ -394,8 +395,12 @@ def _going_on() -> Iterator[ProcessSetting]:
     yield ProcessSetting("torch.random", torch.get_rng_state, torch.set_rng_state)
     if torch.cuda.is_initialized():
         yield ProcessSetting("torch.cuda.random", torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all)
-    next_hook = partial(getattr, RemovableHandle, "next_id")
-    yield ProcessSetting("hooks", next_hook, partial(setattr, RemovableHandle, "next_id"))
+    yield _next_hook()
+
+
+def _next_hook() -> ProcessSetting:
+    name = "next_id"
+    return ProcessSetting("hooks", partial(getattr, RemovableHandle, name), partial(setattr, RemovableHandle, name))
 
 
 def _switches() -> Iterator[ProcessSetting]:
@@ -525,6 +530,41 @@ def _interpreter() -> Iterator[ProcessSetting]:
         yield ProcessSetting(f"{module.__name__}.{name}", get, put)
 
 
+def _left_behind() -> Iterator[ProcessSetting]:
+    """What stock's compile draws, and threads that it starts and leaves waiting: those that run C++ compilers, and that
+    with which tqdm watches bars of progress. What needs them starts them anew."""
+    yield _next_hook()
+    yield ProcessSetting("compiling threads", _pool, _put_pool)
+    yield ProcessSetting("tqdm", _progress, _put_progress)
+
+
+def _pools() -> _lru_cache_wrapper[Executor] | None:
+    """What makes Inductor's threads, once, where that has been imported."""
+    return getattr(getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None), "pool", None)
+
+
+def _pool() -> Executor | None:
+    pools = _pools()
+    return pools() if pools is not None and pools.cache_info().currsize else None
+
+
+def _put_pool(before: Executor | None) -> None:
+    if before is None and (pools := _pools()) is not None and (pool := _pool()) is not None:
+        pools.cache_clear()
+        pool.shutdown()
+
+
+def _progress() -> object:
+    return getattr(getattr(sys.modules.get("tqdm.std"), "tqdm", None), "monitor", None)
+
+
+def _put_progress(before: object) -> None:
+    if before is None and _progress() is not None:
+        bar = sys.modules["tqdm.std"].tqdm
+        monitor, bar.monitor = bar.monitor, None
+        monitor.exit()
+
+
 EXCEPTION_HOOKS = ((sys, "excepthook"), (sys, "displayhook"), (sys, "unraisablehook"), (threading, "excepthook"))
 
 
@@ -646,6 +686,7 @@ def put_back() -> Iterator[None]:
 
 @contextmanager
 def interpreter_put_back() -> Iterator[None]:
-    """As `put_back`, of what the program does not change meanwhile: around a compiler, and not the program's code."""
-    with undone(partial(_put, _values(_interpreter()))):
+    """As `put_back`, of what the program does not change meanwhile: around a compiler, and not the program's code.
+    What a compiler imports stays imported, and sys.path longer by where setuptools looks for the rest of itself."""
+    with undone(partial(_put, _values((*_interpreter(), *_left_behind())))):
         yield

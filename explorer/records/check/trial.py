@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
 from torch.utils._pytree import KeyEntry, MappingKey, tree_flatten_with_path, tree_leaves, tree_map
 
+from explorer.core.files import OWN_FILES
 from explorer.records.check.eagerly import Eagerly
 from explorer.records.check.isolate import PLAIN, NotIsolated, State, key_text
 from explorer.records.check.leaves import Leaves, leaves
@@ -52,6 +55,11 @@ class Trial:
     @property
     def runs_in_eager(self) -> bool:
         """Whether an eager call was made and raised nothing: what a compiled one raises is the compiler's doing."""
+        return False
+
+    @property
+    def backward_raises(self) -> bool:
+        """Whether the backward of an eager call's output raises."""
         return False
 
     def varied(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Trial:
@@ -192,6 +200,23 @@ class Contestant:
         given = dict(_flat(self.fn, self.args, self.kwargs))
         reached = tensors_reached(self.fn, {**self._named, **given})
         return {name: tensor for name, tensor in reached.items() if tensor.requires_grad and tensor.is_leaf}
+
+
+_RUN = Contestant._run.__code__
+_COMPILERS = (OWN_FILES, str(Path(torch.__file__).parent / "_dynamo") + os.sep)
+
+
+def of_program(error: BaseException) -> TracebackType | None:
+    """The traceback of what a contestant's function raised, from its own frame on; the whole of another error, and of
+    one that a compiler raised in place of running the function."""
+    whole = passed = error.__traceback__
+    while passed is not None and passed.tb_frame.f_code is not _RUN:
+        passed = passed.tb_next
+    if passed is None or passed.tb_next is None:
+        return whole if passed is None else None  # a function in C, or arguments that do not fit, have no frame
+    while (passed := passed.tb_next) is not None and passed.tb_frame.f_code.co_filename.startswith(_COMPILERS):
+        pass
+    return passed or whole
 
 
 def _inside(within: Callable[[], AbstractContextManager[object]], run: Callable[..., object]) -> Callable[..., object]:

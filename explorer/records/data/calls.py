@@ -33,8 +33,16 @@ LONGEST = 3.0
 
 Function = Callable[..., Any]
 
-Place = tuple[str, str, int]
-"""A function by its file, its name and its first line, as a code object has them."""
+Named = Callable[[object], tuple[str, str]]
+"""Gives the name of a function, and where it is: "train.py:12"."""
+
+Place = tuple[str, str, int, int]
+"""A function by its file, its name, its first line, as a code object has them, and a column that it is in, or 0."""
+
+
+def place_of(code: CodeType) -> Place:
+    columns = (column for _, _, column, _ in code.co_positions() if column)
+    return code.co_filename, code.co_name, code.co_firstlineno, next(columns, 0)
 
 
 @dataclass
@@ -49,16 +57,18 @@ class Share:
 @dataclass(frozen=True)
 class OutsideGraphs:
     """What ran outside graphs in one call of `function`, compiled by `engine`: the call `number`, counted from 1, or 0
-    for one that was made for it."""
+    for one that was made for it. `at` is where the function is."""
 
     function: str
     engine: str
     number: int
     shares: dict[Place, Share]
+    at: str = ""
 
     @property
     def name(self) -> str:
-        return f"{f'call {self.number}' if self.number else 'a call'} of {self.function}"
+        at = f" ({self.at})" if self.at else ""
+        return f"{f'call {self.number}' if self.number else 'a call'} of {self.function}{at}"
 
     @property
     def absent(self) -> str:
@@ -93,6 +103,7 @@ class FunctionCalls:
 
     function: str
     engine: str
+    at: str = ""
     compiling: float = 0.0
     compiles: list[str] = field(default_factory=list)
     samples: array[float] = field(default_factory=lambda: array("d"))
@@ -164,7 +175,7 @@ class _Functions(dict[Any, FunctionCalls]):
     """By what stands for a compiled function. `name` is asked of one that is met the first time. One whose next call is
     to be measured is kept aside, since what is not found costs the others nothing."""
 
-    def __init__(self, name: Callable[[object], str], engine: str, measure: Measure | None, open: Open) -> None:
+    def __init__(self, name: Named, engine: str, measure: Measure | None, open: Open) -> None:
         self._name, self._engine, self._measure, self._open = name, engine, measure, open
         self.all: list[FunctionCalls] = []
         self._due: dict[Any, FunctionCalls] = {}
@@ -180,12 +191,12 @@ class _Functions(dict[Any, FunctionCalls]):
                     due.tries, due.refused = due.tries - 1, PROFILED
             return due
         if len(self.all) >= FUNCTIONS:
-            compiled, name = "others", "other functions"
+            compiled, name, at = "others", "other functions", ""
             if compiled in self:
                 return self[compiled]
         else:
-            name = self._name(compiled)
-        made = self[compiled] = FunctionCalls(name, self._engine)
+            name, at = self._name(compiled)
+        made = self[compiled] = FunctionCalls(name, self._engine, at)
         self.all.append(made)
         return made
 
@@ -247,7 +258,7 @@ class CallLog:
         found = [self.runs[id] for id in calls.compiles if id in self.runs]
         return sum(runs.seconds for runs in found) if found or calls.compiling else None
 
-    def known(self, name: Callable[[object], str], engine: str) -> dict[Any, FunctionCalls]:
+    def known(self, name: Named, engine: str) -> dict[Any, FunctionCalls]:
         """The functions of an engine, by what stands for each; `name` is asked the first time."""
         made = _Functions(name, engine, self.measure, self.open)
         self._functions.append(made)
@@ -300,7 +311,7 @@ class CallLog:
             return
         calls.measured, found = 0, self.measure.end()
         if not isinstance(found, str):
-            calls.outside = OutsideGraphs(calls.function, calls.engine, calls.count, found)
+            calls.outside = OutsideGraphs(calls.function, calls.engine, calls.count, found, calls.at)
         elif not compiled:
             calls.tries, calls.refused = calls.tries - 1, found
 

@@ -338,7 +338,7 @@ def recompiled(
     text = text.partition(_STACK)[0]
     id, guards = earlier.get(torch_id, (torch_id, ()))
     expression = text.partition("  # ")[0].strip()
-    guard = failed(expression, guards)
+    guard = failed(expression, guards) or _counted(expression)
     why = " ".join(text.split())
     if guard is None:
         words = failure_in_words(expression) or FAILED + in_words(expression)
@@ -350,6 +350,7 @@ def recompiled(
     return RecompileData(id, guard.id, guard.expression, why, seen, words)
 
 
+_OTHER_LENGTH = re.compile(r"len\((?P<of>.*)\) != (?P<wanted>\d{1,20})", re.DOTALL)
 _LENGTH = ("length ", re.compile(r"\Alen\((?P<of>.*)\) == (?P<wanted>\d{1,20})|\Anot (?P<empty>.*)", re.DOTALL))
 _VALUE = ("", re.compile(r"\A(?P<of>.*?) (?:==|is) (?P<wanted>.*)", re.DOTALL))
 _WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
@@ -362,6 +363,21 @@ _WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
     **dict.fromkeys(("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH"), _VALUE),
 }
 """What a check of one value is about, and expects, by the name of torch's class of checks."""
+
+
+@dataclass(frozen=True)
+class KeyCount:
+    """A check of how many keys a dictionary has: torch makes it to look at these, and has no guard of its own."""
+
+    source: str
+    expression: str
+    id: str = ""
+    property: str = "DICT_LENGTH"
+
+
+def _counted(expression: str) -> KeyCount | None:
+    found = _OTHER_LENGTH.fullmatch(expression)
+    return None if found is None else KeyCount(found["of"], f"len({found['of']}) == {found['wanted']}")
 
 
 def expected_but_got(guard: GuardKey, seen: str) -> str:
@@ -378,8 +394,11 @@ def expected_but_got(guard: GuardKey, seen: str) -> str:
 def failed(expression: str, guards: Sequence[GuardKey]) -> GuardKey | None:
     """The guard that a reason speaks of: by its text, in which torch writes locals without L['...'], or for "tensor 'x'
     size mismatch ..." by the tensor."""
-    plain = _without_locals(re.sub(r"^(len\(.*\)) != (\d+)$", r"\1 == \2", expression))
-    same = next((guard for guard in guards if _without_locals(guard.expression) == plain), None)
+    plain = {_without_locals(expression)}
+    if (found := _OTHER_LENGTH.fullmatch(expression)) is not None:
+        of = _without_locals(found["of"])
+        plain |= {f"len({of}) == {found['wanted']}", f"not {of}" if found["wanted"] == "0" else ""}
+    same = next((guard for guard in guards if _without_locals(guard.expression) in plain), None)
     tensor = _TENSOR.match(expression)
     if same is not None or tensor is None:
         return same

@@ -9,6 +9,11 @@ import msgspec
 
 from explorer.ir.record import DivergenceData, RecordData
 
+EXPLORED = "explored"
+"""The attribute of an exception of the program that has the record so far."""
+RECORDED = f"What explorer.explore recorded up to here is this exception's attribute `{EXPLORED}`."
+"""A note of such an exception."""
+
 Bisect = Callable[[], DivergenceData | None]
 """Runs the explored call once more, and finds where it first differs from eager."""
 

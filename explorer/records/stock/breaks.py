@@ -10,14 +10,18 @@ from traceback import FrameSummary
 from msgspec.structs import replace
 from torch import fx
 
-from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
+from explorer.core.files import OWN_FILES, STANDARD, folder_of_packages
 from explorer.ir import record as data
+from explorer.records.data.exploration import RECORDED
 from explorer.records.stock import fixes
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
-LIBRARIES = (fixes.TORCH, *STANDARD, *PACKAGES)
-"""Folders of code that the user did not write. Dynamo traces into them, so a break may lie deep inside."""
+
+def is_of_library(file: str) -> bool:
+    """Whether the user did not write a file. Dynamo traces into such, so that a break may lie deep inside."""
+    return file.startswith((fixes.TORCH, *STANDARD)) or bool(folder_of_packages(file))
+
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
@@ -26,7 +30,7 @@ def place(nodes: Iterable[fx.Node]) -> str:
     """The first of the program's own lines, "FILE:LINE", that made one of the nodes; a library's calls them."""
     for node in nodes:
         frames: list[tuple[str, str]] = _FRAME.findall(node.meta.get("stack_trace") or "")
-        own = [frame for frame in frames if not frame[0].startswith(LIBRARIES)]
+        own = [frame for frame in frames if not is_of_library(frame[0])]
         if frames:
             return ":".join((own or frames)[-1])
     return ""
@@ -45,7 +49,7 @@ def raised_at(error: BaseException) -> data.SpanData | None:
         if isinstance(graph := frame.f_locals.get("self"), fx.GraphModule) and file.startswith(GENERATED):
             file, _, number = _made_by(graph, line).rpartition(":")
             line = int(number or 0)
-        if file and not file.startswith((*LIBRARIES, OWN_FILES, *GENERATED)):
+        if file and not file.startswith((OWN_FILES, *GENERATED)) and not is_of_library(file):
             found = data.SpanData(file, line, line)
     return found
 
@@ -62,7 +66,7 @@ MOST_CAUSES = 10
 def whole_text(error: BaseException) -> str:
     """The type of an exception and its text; in lines of their own its notes, the exceptions that it is a group of, and
     those that led to it, each with the program's line."""
-    lines = [_type_and_text(error), *map(str, getattr(error, "__notes__", ()))]
+    lines = [_type_and_text(error), *(str(each) for each in getattr(error, "__notes__", ()) if each != RECORDED)]
     if isinstance(error, BaseExceptionGroup):
         lines += [f"one of them is {_placed(each)}" for each in error.exceptions[:MOST_CAUSES]]
     before, seen = error, {id(error)}
@@ -141,7 +145,7 @@ def add(compile: Compile, message: fixes.BreakMessage) -> None:
 
 def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:
     """The innermost frame of the user's own code, or else the innermost frame."""
-    own = [frame for frame in stack if not frame.filename.startswith(LIBRARIES)]
+    own = [frame for frame in stack if not is_of_library(frame.filename)]
     return own[-1] if own else stack[-1] if stack else None
 
 

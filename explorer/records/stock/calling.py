@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import PurePath
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
@@ -17,11 +18,12 @@ from typing import Any
 import torch
 from torch._dynamo import eval_frame, pgo
 
+from explorer.core.files import cell_name
 from explorer.core.recorder import SILENT, Recorder, recording
 from explorer.ir.settings import skip_frames
 from explorer.records.check.trial import Trial
-from explorer.records.data.calls import PROFILED, CallLog, Function, OutsideGraphs, Place, Share
-from explorer.records.stock.frames import name_of
+from explorer.records.data.calls import PROFILED, CallLog, Function, OutsideGraphs, Place, Share, place_of
+from explorer.records.stock.frames import code_of, name_of
 from explorer.records.stock.hook import Hook, Patch, unseen, watching
 from explorer.records.stock.observation import Observation
 from explorer.records.stock.run import WATCHING, applied, forget_sizes, release
@@ -43,10 +45,6 @@ MOST_FRAMES = 50_000
 """Calls of the program's functions in one call that is measured; it is given up where there are more."""
 
 _torch: Any = torch.autograd
-
-
-def place_of(code: CodeType) -> Place:
-    return code.co_filename, code.co_name, code.co_firstlineno
 
 
 class OneCall:
@@ -82,7 +80,7 @@ class OneCall:
     def _frame_watcher(self) -> Callable[[FrameType, str, Any], None]:
         known: dict[int, tuple[CodeType, str]] = {}
         codes = [compile.code for compile in self._seen.compiles if compile.code is not None]
-        theirs = set(map(place_of, (*codes, *self._seen.left, *self._seen.continuations)))
+        theirs = {place_of(code)[:3] for code in (*codes, *self._seen.left, *self._seen.continuations)}
         ours = {run.title for run in self._recorder.compiles}
         graph, places, stack = self._log.runs_graph, self._places, list[tuple[FrameType, Any]]()
         fast: Any = torch._C._profiler._RecordFunctionFast
@@ -90,7 +88,7 @@ class OneCall:
         def named(code: CodeType) -> str:
             if code is graph:
                 name = GRAPH
-            elif place_of(code) in theirs or code.co_qualname in ours or code.co_name in ours:
+            elif place_of(code)[:3] in theirs or code.co_qualname in ours or code.co_name in ours:
                 name = f"{FRAME}{len(places)}"
                 places.append(place_of(code))
             else:
@@ -154,6 +152,15 @@ ENABLE: Any = getattr(_torch, "_enable_profiler_legacy", None)
 """As it is when nobody has wrapped it."""
 
 
+def at(code: CodeType) -> str:
+    """Where a function is: that which stands for the call of a module has no place."""
+    return (
+        ""
+        if code.co_filename.startswith("<")
+        else f"{cell_name(code.co_filename) or PurePath(code.co_filename).name}:{code.co_firstlineno}"
+    )
+
+
 def _shares(events: Iterable[Iterable[Any]], places: list[Place]) -> dict[Place, Share]:
     """Seconds and ATen calls by the innermost function around them. What graphs and checks of guards take is nobody's,
     and so is what comes before the first function."""
@@ -199,16 +206,19 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
     given, by function."""
     log.measure = one_call = OneCall(log, seen, recorder)
 
-    def meet(_: object) -> str:
-        """The name of the function whose wrapper, made by torch.compile, is being called the first time."""
+    def meet(_: object) -> tuple[str, str]:
+        """Name and place of the function whose wrapper, made by torch.compile, is being called the first time."""
         wrapper = sys._getframe(3).f_locals
-        name = name_of(wrapper.get("fn"))
+        fn = wrapper.get("fn")
+        name = name_of(fn)
         if "self" in wrapper:
             seen.settings.update({f"{name}: {key}": value for key, value in applied(wrapper["self"]).items()})
-        return name
+        code = code_of(fn)
+        return name, "" if code is None else at(code)
 
-    def meet_ours(engine: Any) -> str:
-        return str(engine.roots[0].co_qualname)
+    def meet_ours(engine: Any) -> tuple[str, str]:
+        code = engine.roots[0]
+        return str(code.co_qualname), at(code)
 
     def begins(callback_from_stance: Function) -> Function:
         """torch.compiler.disable calls it too, with None, and so does each graph. What it gave back as it was is not

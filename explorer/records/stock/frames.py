@@ -23,7 +23,7 @@ from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
 from explorer.ir.capture import EvaluatorSteps
 from explorer.records.stock import breaks
-from explorer.records.stock.breaks import LIBRARIES
+from explorer.records.stock.breaks import is_of_library
 from explorer.records.stock.fixes import break_message, reason_of, skipped
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
@@ -184,19 +184,32 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
     if reason is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
         return
     made = code.co_filename.startswith("<") and space.get("__name__") != "__main__"
-    own = code in seen.continuations or not (made or code.co_filename.startswith((*LIBRARIES, OWN_FILES)))
+    libraries = code.co_filename.startswith(OWN_FILES) or is_of_library(code.co_filename)
+    own = code in seen.continuations or not (made or libraries)
     if own and not any(compile.code is code for compile in seen.compiles):
         seen.left.setdefault(code, why_skipped(reason))
 
 
-def name_of(function: Any) -> str:
-    """The name of a function, or of the module whose call it is."""
+def _called(function: Any) -> object:
+    """The program's own: torch's wrapper of a function stands for that, and its call of a module for the class."""
     if getattr(function, "__qualname__", "") == INLINED:
         function = function.__wrapped__
     inner = getattr(function, "__self__", None)
-    if inner is not None and getattr(function, "__name__", "") in MODULE_CALLS:
-        function = type(inner)
+    return type(inner) if inner is not None and getattr(function, "__name__", "") in MODULE_CALLS else function
+
+
+def name_of(function: object) -> str:
+    """The name of a function, or of the module whose call it is."""
+    function = _called(function)
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+def code_of(function: object) -> types.CodeType | None:
+    """The code of a function, or of the module whose call it is."""
+    function = _called(function)
+    function = getattr(function, "forward", None) if isinstance(function, type) else function
+    function = function.__func__ if isinstance(function, types.MethodType) else function
+    return function.__code__ if isinstance(function, types.FunctionType) else None
 
 
 def why_skipped(reason: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from explorer.ir import record as data
 from explorer.ir.record import ExpressionData
 from explorer.records.data.dynamo import TENSOR, device_of, hint, in_words, is_torchs_own
-from explorer.records.stock.breaks import LIBRARIES
+from explorer.records.stock.breaks import is_of_library
 from explorer.records.stock.fixes import span_of
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
@@ -159,7 +159,7 @@ def checks(root: Any) -> Iterator[tuple[str, Any]]:
 
 def own_frame(stack: Sequence[FrameSummary]) -> FrameSummary:
     """The innermost line of the program itself: of a library only where it has none."""
-    return next((each for each in reversed(stack) if not each.filename.startswith(LIBRARIES)), stack[-1])
+    return next((each for each in reversed(stack) if not is_of_library(each.filename)), stack[-1])
 
 
 def _name(guard: Any) -> str:

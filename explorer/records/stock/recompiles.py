@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from explorer.ir import record as data
+from explorer.records.check.isolate import CONTAINERS, key_text
 from explorer.records.data.dynamo import GuardKey, expected_but_got, is_torchs_own, names, recompiled
 from explorer.records.stock.guards import PROPERTIES, DynamoGuard, constant, expected
 from explorer.records.stock.hook import Call, Hook, Patch
@@ -60,9 +61,12 @@ def describe(source: str, value: Any, role: str, name: str = "") -> data.InputDa
     if kind in (list, tuple):
         return data.InputData(source, kind.__name__, role, qualified, length=len(value), name=name)
     if kind is dict:
-        keys = tuple(constant(repr(key)) for key in value)
+        texts = ((key, key_text(key)) for key in value)  # the text of one of the program's own is for it to write
+        keys = tuple(constant(text or f"<{type(key).__name__}>") for key, text in texts)
         return data.InputData(source, "dict", role, qualified, length=len(value), keys=keys, name=name)
-    return data.InputData(source, "object", role, qualified, name=name)
+    own = next((each for each in CONTAINERS if isinstance(value, each)), None)
+    length = None if own is None else own.__len__(value)
+    return data.InputData(source, "object", role, qualified, length=length, name=name)
 
 
 def facts(tensor: torch.Tensor) -> data.TensorFactsData:
@@ -210,8 +214,8 @@ def _value_text(value: object) -> str:
 def _look(node: ast.expr, names: Mapping[str, object]) -> Any:
     """Follows names, items of plain containers and what objects hold themselves. Raises LookupError."""
     match node:
-        case ast.Name(id=name):
-            return names[name]
+        case ast.Name(id=name):  # torch's reasons tell locals so
+            return names[name] if name in names else names["L"][name]  # type: ignore[index]
         case ast.Subscript(
             value=ast.Call(func=ast.Name(id="list"), args=[ast.Call(args=[base])]), slice=ast.Constant(value=int(at))
         ):  # as torch writes the key of a dict

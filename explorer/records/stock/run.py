@@ -97,6 +97,8 @@ class StockRun:
     watched: float
     observation: Observation
     failure: str = ""
+    failed: tuple[str, data.SpanData | None] | None = None
+    """The whole text of it, and its place."""
 
     def compiles(self, seconds: Mapping[str, Seconds]) -> tuple[data.CompileData, ...]:
         """Everything that was seen. `seconds` are measured times by compile, half, and id of kernel or library call."""
@@ -182,7 +184,7 @@ def stock_run(
         with generating_for(absent), watching(observation, HOOKS) as missing:
             for target, why in missing.items():
                 observation.compile().event("HookMissing", hook=target, why=why)
-            outcome, failure = None, ""
+            outcome, failure, failed = None, "", None
             started = time.perf_counter()
             try:
                 outcome = contestant.observe()
@@ -190,9 +192,10 @@ def stock_run(
                 if not (trial.runs_in_eager or by_compiler(error, observation)):
                     raise
                 failure = f"{type(error).__name__}: {error}"
+                failed = breaks.whole_text(error), breaks.raised_at(error)
                 observation.raised = None
             seconds = time.perf_counter() - started
-        yield StockRun(asked, trial, contestant, outcome, seconds, observation.spent, observation, failure)
+        yield StockRun(asked, trial, contestant, outcome, seconds, observation.spent, observation, failure, failed)
     finally:
         release(observation)
         forget_sizes(observation, sizes)

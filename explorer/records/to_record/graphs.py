@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from explorer.core.files import PACKAGES, STANDARD
+from explorer.core.files import STANDARD, folder_of_packages
 from explorer.core.reasons import CATALOGUE, Why
 from explorer.core.text import Text, count
 from explorer.ir import record as data
@@ -65,10 +65,10 @@ def shown(value: object, depth: int = DEEPEST) -> str:
     if kind in (set, frozenset):
         return ", ".join(sorted(map(inner, value)))  # type: ignore[call-overload]
     writes = kind.__repr__ if kind.__str__ is object.__str__ else kind.__str__
-    artifact, libraries = kind.__module__.startswith(ARTIFACTS), (*STANDARD, *PACKAGES)
-    own = isinstance(writes, FunctionType) and not writes.__code__.co_filename.startswith(libraries)
+    file = writes.__code__.co_filename if isinstance(writes, FunctionType) else ""
+    own = bool(file) and not (file.startswith(STANDARD) or folder_of_packages(file))
     own |= kind.__module__.startswith("explorer.")
-    if writes is object.__repr__ or own and not artifact:
+    if writes is object.__repr__ or own and not kind.__module__.startswith(ARTIFACTS):
         return str(kind.__name__)  # an address says nothing
     return str(value)
 

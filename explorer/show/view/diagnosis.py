@@ -71,6 +71,7 @@ def recompile(each: data.FailedGuardData, names: Names) -> str:
 
 def error(each: data.ErrorData, names: Names) -> str:
     what = "the program gets this error" if each.raises else "the frame runs eagerly instead"
+    what += f", compiled by {each.engine}" * (bool(each.engine) and not each.compile)
     of = " ".join(filter(None, (each.compile, each.title)))
     message = f"{each.kind}: {each.message}" if each.message else each.kind
     return f"{f'{of}: ' * bool(of)}{what}{place(each.span, names)}\n{_indented(message)}"

@@ -16,9 +16,10 @@ from explorer.core.text import amount, count, duration, headline
 from explorer.ir import record as data
 from explorer.records.data.dynamo import HARMLESS
 from explorer.records.data.provenance import file_names
+from explorer.records.diagnosis import CodePlace, code_place, frame_of
 from explorer.show.view.answers import answers
 from explorer.show.view.diagnosis import Names, break_places, frames_of_graphs, no_graph_ran, settled
-from explorer.show.view.history import history
+from explorer.show.view.history import headings, history
 
 FIRST = ("wrong", "attention")
 """States that come before the others."""
@@ -62,11 +63,13 @@ def with_glance(record: data.RecordData, *, whole: bool = True) -> data.RecordDa
     """The record with its answer, and with names for its compiles and for the calls of its functions."""
     compiles = named(record.compiles, file_names(record))
     names = {compile.id: compile.name for compile in compiles}
+    calls = _named_calls(record.calls, compiles)
+    heading = headings(msgspec.structs.replace(record, compiles=compiles, calls=calls))
+    frames = {compile.id: heading(compile.name, compile.engine) for compile in compiles}
     recompiles = tuple(
-        msgspec.structs.replace(each, frame=names.get(next(iter(each.compiles), each.of), each.frame))
+        msgspec.structs.replace(each, frame=frames.get(next(iter(each.compiles), each.of), each.frame))
         for each in record.recompiles
     )
-    calls = _named_calls(record.calls, compiles)
     errors = tuple(msgspec.structs.replace(each, title=names.get(each.compile, each.title)) for each in record.errors)
     whole_frames = {(compile.id, compile.title): compile.name for compile in compiles}
     eager = tuple(
@@ -139,7 +142,8 @@ def _failures(record: data.RecordData) -> Iterator[data.PartData]:
         text = got[1] if got is not None else headline(each.message) + by
         raised = f"{each.kind}{_at(each.span, names)}" + (f": {text}" if text else "")
         if each.raises:
-            yield data.PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
+            whose = each.engine if " and " in record.engine else ""
+            yield data.PartData("error", f"the program raises {raised}", "wrong", "source", each.compile, whose)
         else:
             what = "compiling it" if each.compile else "its graph"
             text = f"{_name(each.title)} runs eagerly, because {what} raised {raised}"
@@ -428,7 +432,7 @@ def _numbered(compiles: Iterable[data.CompileData]) -> dict[str, data.CompileDat
     for each in compiles:
         if each.continues:
             frames = alike.setdefault((each.engine, each.name), {})
-            frames.setdefault(each.id.partition(".")[0], []).append(each)
+            frames.setdefault(frame_of(each.id), []).append(each)
     found: dict[str, data.CompileData] = {}
     for (_, name), frames in alike.items():
         starts = [_starts(same[0]) for same in frames.values()]
@@ -442,16 +446,18 @@ def _numbered(compiles: Iterable[data.CompileData]) -> dict[str, data.CompileDat
 
 def _placed(compiles: Iterable[data.CompileData], files: Names) -> dict[str, data.CompileData]:
     """Functions of one name, which are told apart by where they are defined."""
-    alike: dict[tuple[str, str], dict[tuple[str, int], list[data.CompileData]]] = {}
+    alike: dict[tuple[str, str], dict[CodePlace, list[data.CompileData]]] = {}
     for each in compiles:
         if each.codes and not each.continues:
             places = alike.setdefault((each.engine, each.name), {})
-            places.setdefault((each.codes[0].file, each.codes[0].line), []).append(each)
+            places.setdefault(code_place(each), []).append(each)
     found: dict[str, data.CompileData] = {}
     for (_, name), places in alike.items():
-        short = [f"{files.get(file) or PurePath(file).name}:{line}" for file, line in places]
-        for ((file, line), same), at in zip(places.items(), short, strict=True):
-            label = f"{name} ({at if short.count(at) == 1 else f'{file}:{line}'})"
+        short = [f"{files.get(file) or PurePath(file).name}:{line}" for file, line, _ in places]
+        whole = [f"{file}:{line}" for file, line, _ in places]
+        for (_, _, column), same, at, long in zip(places, places.values(), short, whole, strict=True):
+            one_line = f"{at}, column {column + 1}" if whole.count(long) > 1 else long
+            label = f"{name} ({at if short.count(at) == 1 else one_line})"
             if len(places) > 1:
                 found.update((each.id, msgspec.structs.replace(each, called=label)) for each in same)
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from explorer.core.text import count
 from explorer.ir.record import CallsData, ChangeData, CompileData, RecompileData, RecordData, ServedData
 from explorer.records.data.dynamo import names
-from explorer.records.diagnosis import causes, guard_of, guarded_values, stops
+from explorer.records.diagnosis import causes, frame_of, guard_of, guarded_values, stops
 from explorer.show.view.diagnosis import Names, place
 
 MOST = 1000
@@ -26,21 +27,30 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
     """Of each function that was compiled more than once: its calls, those in a row together that the same compiles
     served; then compiles that served none, which are all where nobody counted calls."""
     known = _made_by(record.compiles)
-    again = {_frame(id) for id, changes in known.items() if changes}
+    heading = headings(record)
+    again = {frame_of(id) for id, changes in known.items() if changes}
     rows: list[ServedData] = []
     for calls in record.calls:
-        found = list(_rows(calls, known))
-        if any(again & {_frame(id) for id in row.compiles} for row in found):
+        found = list(_rows(calls, known, heading(calls.function, calls.engine)))
+        if any(again & {frame_of(id) for id in row.compiles} for row in found):
             rows += found
     shown = {id for row in rows for id in row.made}
-    functions = {_frame(id): row.function for row in rows for id in row.made}
+    functions = {frame_of(id): row.function for row in rows for id in row.made}
     for compile in record.compiles:
-        if (frame := _frame(compile.id)) in again and compile.id not in shown:
+        if (frame := frame_of(compile.id)) in again and compile.id not in shown:
             only, changes = (compile.id,), known[compile.id]
             note = UNCALLED if frame in functions and compile.operations and not compile.runs else ""
-            rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, note))
+            function = functions.get(frame) or heading(compile.name, compile.engine)
+            rows.append(ServedData(function, 0, 0, only, only, changes, note))
     order = list(dict.fromkeys(row.function for row in rows))
     return tuple(sorted(rows, key=lambda row: order.index(row.function))[:MOST])
+
+
+def headings(record: RecordData) -> Callable[[str, str], str]:
+    """What a function of an engine is called: with the engine where another compiled one of that name too."""
+    both = {(each.function, each.engine) for each in record.calls} | {(c.name, c.engine) for c in record.compiles}
+    engines = Counter(name for name, _ in both)
+    return lambda name, engine: f"{name} ({engine})" if engines[name] > 1 else name
 
 
 def lines(record: RecordData, files: Names) -> list[str]:
@@ -86,7 +96,7 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], ea
     return f"{shown}{how} again{more}: {'; '.join(whys)}"
 
 
-def _rows(calls: CallsData, known: Mapping[str, tuple[ChangeData, ...]]) -> Iterator[ServedData]:
+def _rows(calls: CallsData, known: Mapping[str, tuple[ChangeData, ...]], function: str) -> Iterator[ServedData]:
     """The rows of one function. A call that compiles has one of its own."""
     seen: set[str] = set()
     first = 1
@@ -98,10 +108,10 @@ def _rows(calls: CallsData, known: Mapping[str, tuple[ChangeData, ...]]) -> Iter
         after = calls.served[number] if number < len(calls.served) else None
         if made:
             changes = tuple(change for id in made for change in known[id])
-            yield ServedData(calls.function, number, number, tuple(dict.fromkeys(served)), made, changes, note)
+            yield ServedData(function, number, number, tuple(dict.fromkeys(served)), made, changes, note)
             first = number + 1
         elif after != served or note != raised.get(number + 1, ""):
-            yield ServedData(calls.function, first, number, tuple(dict.fromkeys(served)), note=note)
+            yield ServedData(function, first, number, tuple(dict.fromkeys(served)), note=note)
             first = number + 1
 
 
@@ -114,7 +124,7 @@ def _made_by(compiles: Sequence[CompileData]) -> dict[str, tuple[ChangeData, ...
     known = {compile.id: compile for compile in compiles}
     found, had_code = {}, set[str]()
     for compile in compiles:
-        again = compile.id != (frame := _frame(compile.id)) and frame in had_code
+        again = compile.id != (frame := frame_of(compile.id)) and frame in had_code
         found[compile.id] = _changes(compile, known) or (ChangeData(DROPPED),) * again
         if compile.guards and not (compile.error or compile.fallback):
             had_code.add(frame)
@@ -134,9 +144,3 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
     text = each.words or why or each.expression
     span = guard.span if guard is not None else None
     return ChangeData(text, was, now, each.of, each.guard, span, stops(each, known, made), also)
-
-
-def _frame(id: str) -> str:
-    """The first compile of the same frame."""
-    first, _, number = id.rpartition(".")
-    return first if number.isdigit() else id

@@ -88,7 +88,7 @@ export const CompileData: Check = shape({ id: text, title: text, started: real, 
 export const FailedGuardData: Check = shape({ frame: text, expression: text, times: whole, values: list(text) }, {
   stops: text, of: text, guard: text, compiles: list(text), span: maybe(SpanData), words: text, also: whole });
 export const ErrorData: Check = shape({ compile: text, title: text, kind: text, message: text }, { span:
-  maybe(SpanData), raises: flag });
+  maybe(SpanData), raises: flag, engine: text });
 export const EagerData: Check = shape({ what: text, why: text }, { compile: text, span: maybe(SpanData), calls:
   maybe(whole), seconds: maybe(real), measured: text, reached: flag, at_break: flag });
 export const RaisedData: Check = row(2, whole, text);

@@ -335,7 +335,7 @@ export interface FailedGuardData {
 /** An error of a compile (or, with compile "", of the whole): its type, all of its text, and the user's line. */
 export interface ErrorData {
   readonly compile: string; readonly title: string; readonly kind: string; readonly message: string;
-  readonly span?: SpanData | null; readonly raises?: boolean;
+  readonly span?: SpanData | null; readonly raises?: boolean; readonly engine?: string;
 }
 
 /** What ran in Python outside graphs: `what` is a function, a continuation, or Python code at a graph break. `calls`
