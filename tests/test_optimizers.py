@@ -124,3 +124,31 @@ def test_a_whole_step_takes_as_many_graphs_as_stock(name: str, finish: Callable[
 @pytest.mark.parametrize("name", ["Adam", "SGD momentum"])
 def test_generated_code(name: str) -> None:
     close(steps_alone(name, explorer.compile), steps_alone(name, lambda f: f))
+
+
+def test_a_step_that_code_of_torch_takes_is_compiled() -> None:
+    """A GradScaler reads whether the gradients are finite, where the graph breaks, and then calls step()."""
+    ran: list[str] = []
+
+    def backend(module: Any, inputs: list[Any]) -> Callable[..., Any]:
+        ran.extend(str(node.target) for node in module.graph.nodes)
+        return module.forward  # type: ignore[no-any-return]
+
+    def steps(compile: Callable[[Any], Any]) -> list[torch.Tensor]:
+        model = net()
+        made, scaler = optimizer("Adam", model.parameters()), torch.amp.GradScaler("cpu")
+
+        def train(x: torch.Tensor) -> torch.Tensor:
+            made.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = model(x).square().mean()
+            scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            scaler.step(made)
+            scaler.update()
+            return loss
+
+        compiled = compile(train)
+        return [*(compiled(batch(k)).detach() for k in range(STEPS)), *(p.detach() for p in model.parameters())]
+
+    close(steps(lambda train: explorer.compile(train, backend=backend)), steps(lambda train: train))
+    assert "lerp_" in ran

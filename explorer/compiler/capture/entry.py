@@ -138,6 +138,7 @@ def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., obj
 CompileFrame = Callable[[InputFrame, Config], GuardedCode]
 
 _MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
+_STEPS = frozenset(inspect.unwrap(kind.step).__code__ for kind in torch.optim.Optimizer.__subclasses__())
 _NEVER = (OWN_FILES, "<explorer", "<frozen", "<string>", "<__array_function__", os.path.dirname(np.__file__) + os.sep)
 
 
@@ -354,14 +355,15 @@ class Engine:
                 note(GuardFailed, name, "", message, "only the C++ check sees what differs")
 
     def wanted(self, code: types.CodeType) -> bool:
-        """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""
+        """Whether to capture frames of this code: not the standard library's, this package's, or torch's own but
+        for modules and optimizers."""
         if self.is_root(code):
             return True
         file = code.co_filename
         if code.co_name == "<module>" or file.startswith((*_NEVER, *watching())) or is_standard(file):
             return False
         if file.startswith(TORCH_DIR):
-            return file.startswith(_MODULES_DIR) and code.co_name == "forward"
+            return code in _STEPS or file.startswith(_MODULES_DIR) and code.co_name == "forward"
         return True
 
     def is_root(self, code: types.CodeType) -> bool:
