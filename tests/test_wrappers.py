@@ -311,6 +311,8 @@ JAGGED = {
     "reduced": lambda x: x.sum(1),
     "sizes": lambda x: x.view(x.size(0), -1, 2, 2) * x.shape[-1] + x.dim(),
     "made": lambda x: torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets()),
+    "written": lambda x: x.clone().mul_(2).add_(x),
+    "written by another kernel": lambda x: torch.nn.functional.relu((x - 3).clone(), inplace=True),
 }
 
 

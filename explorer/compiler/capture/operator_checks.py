@@ -322,7 +322,10 @@ MOST_PLACES = 1 << 18
 
 
 def may_fold(tensor: torch.Tensor, hint: Hint) -> bool:
-    """Whether two elements of a tensor may be one place in memory. Where that depends on sizes, it becomes a guard."""
+    """Whether two elements of a tensor may be one place in memory. Where that depends on sizes, it becomes a guard. A
+    jagged one has strides of ragged sizes, which have no order: its elements lie as its values do."""
+    if tensor.layout is torch.jagged:
+        tensor = tensor.values()
     dims = [(step, size) for step, size in zip(tensor.stride(), tensor.shape, strict=True) if hint(size) != 1]
     if any(hint(size) == 0 for _, size in dims):
         return False
