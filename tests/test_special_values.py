@@ -37,6 +37,9 @@ OF_ROWS: dict[str, Program] = {
 }  # fmt: skip
 
 
+SHRUNK: dict[str, Program] = {"hardshrink": F.hardshrink, "softshrink": F.softshrink}
+
+
 def kind(x: torch.Tensor, zeros: bool = False) -> list[str]:
     """Of each element: nan, inf, -inf, or a number; with `zeros` the sign of one that is 0, too."""
     special = (INF, -INF, 0.0) if zeros else (INF, -INF)
@@ -70,6 +73,12 @@ def test_elements(dtype: torch.dtype) -> None:
             assert kind(each(x), zeros=True) == kind(result, zeros=True), each
 
 
+@pytest.mark.parametrize("name", SHRUNK)
+def test_nothing_flows_to_a_nan_that_is_shrunk(name: str) -> None:
+    x = torch.tensor([INF, -INF, NAN, -0.0, 0.5, -0.5, 1.0, -1.0]).repeat(4)
+    agree(SHRUNK[name], explorer.compile(SHRUNK[name]), x)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name: str) -> None:
     x = torch.tensor([INF, -INF, NAN, -0.0, 0.0, 1.0, -2.0, 100.0, -100.0, -700.0, 3.0, -3.0, 11.0, 0.5, 2.0, -1.0])
@@ -82,6 +91,49 @@ def test_rows(name: str) -> None:
     for row, column, value in ((0, 0, INF), (1, 2, -INF), (2, 3, NAN), (3, 5, 0.0)):
         x[row, column] = value
     agree(OF_ROWS[name], explorer.compile(OF_ROWS[name]), x)
+
+
+@pytest.mark.parametrize("of", [torch.var_mean, torch.std_mean])
+def test_the_mean_beside_a_spread(of: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
+    x = torch.linspace(-2, 3, 48).sin().view(6, 8)
+    x[0, 0], x[1, 2], x[2, 3], x[3, 1], x[3, 6] = INF, -INF, NAN, INF, -INF
+    for program in (lambda x: of(x, 1)[1], lambda x: of(x, dim=[0], correction=0, keepdim=True)[1], lambda x: of(x)[1]):
+        agree(program, explorer.compile(program), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_deviation_whose_square_is_no_number(dtype: torch.dtype) -> None:
+    x = torch.linspace(-2, 3, 48, dtype=torch.float64).sin().view(6, 8) * torch.finfo(dtype).max ** 0.7
+    program = lambda x: x.std(1)  # noqa: E731
+    agree(program, explorer.compile(program), x.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_gradient_of_a_certain_chance(dtype: torch.dtype) -> None:
+    chances = torch.tensor([0.0, -0.0, 1.0, 0.5, 1e-4], dtype=dtype)
+    for reduction in ("none", "mean"):
+        program = lambda x, r=reduction: F.binary_cross_entropy(x, torch.full_like(x, 0.3), reduction=r)  # noqa: E731
+        for expected, got in zip(outcome(program, chances), outcome(explorer.compile(program), chances), strict=True):
+            torch.testing.assert_close(got, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("made", [torch.linspace, torch.logspace])
+def test_numbers_between_infinities(made: Callable[..., torch.Tensor]) -> None:
+    for steps in (1, 2, 5, 6):
+        for ends in ((0.0, INF), (-INF, 1.0), (-INF, INF), (NAN, 1.0), (-2.0, 3.0)):
+            program = lambda x, ends=ends, steps=steps: x + made(*ends, steps)  # noqa: E731
+            agree(program, explorer.compile(program), torch.zeros(steps))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_infinities_are_resampled(dims: int) -> None:
+    linear = {1: "linear", 2: "bilinear", 3: "trilinear"}[dims]
+    x = torch.arange(4.0**dims).sin()
+    x[0], x[1], x[-1] = INF, INF, -INF
+    x = x.view(1, 1, *[4] * dims)
+    for given in ({"size": 7}, {"size": 3}, {"scale_factor": 2.0}, {"size": 9, "align_corners": True}):
+        program = lambda x, given=given: F.interpolate(x, mode=linear, **given)  # noqa: E731
+        agree(program, explorer.compile(program), x)
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])

@@ -10,6 +10,7 @@ Inductor: decomposition.py. Most decompositions are torch's own (torch._decomp);
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
-from torch._decomp.decompositions import pw_cast_for_opmath
+from torch._decomp.decompositions import (
+    _compute_scale,
+    _compute_source_index,
+    pw_cast_for_opmath,
+    upsample_compute_output_size,
+)
 from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch.nn import functional as F
 from torch.utils._python_dispatch import _disable_current_modes
@@ -44,15 +50,14 @@ TORCHS: tuple[str, ...] = tuple(
     "native_batch_norm_backward batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward "
     "_fused_rms_norm _fused_rms_norm_backward linalg_vector_norm norm renorm "
     # losses
-    "binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss "
-    "huber_loss_backward l1_loss mse_loss mse_loss_backward "
+    "binary_cross_entropy_with_logits huber_loss huber_loss_backward l1_loss mse_loss mse_loss_backward "
     "nll_loss_forward nll_loss2d_forward smooth_l1_loss soft_margin_loss "
     # scalar functions
     "addcdiv addcmul addr clamp_max clamp_min deg2rad rad2deg floor_divide frac heaviside lerp logaddexp logaddexp2 "
     "logit logit_backward mvlgamma nan_to_num rsub sgn sinc special_entr special_log_ndtr special_xlog1py xlogy "
     "isneginf isposinf dist "
     # small products and reductions
-    "addmv mv dot vdot aminmax count_nonzero nansum std std_mean trace _euclidean_dist "
+    "addmv mv dot vdot aminmax count_nonzero nansum trace _euclidean_dist "
     # indexing and scattering
     "embedding_dense_backward isin masked_fill take unfold_backward "
     "diagonal_backward select_backward slice_backward diag_embed "
@@ -75,10 +80,8 @@ def _of_bytes(given: Sequence[object]) -> bool:
     return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
 
 
-SCALED = (
-    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_trilinear3d",
-)  # fmt: skip
+NEAREST = tuple(f"{how}{dims}d" for how in ("upsample_nearest", "_upsample_nearest_exact") for dims in (1, 2, 3))
+LINEAR = ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 
 
 def _is_resampled_exactly(given: Sequence[object]) -> bool:
@@ -88,16 +91,16 @@ def _is_resampled_exactly(given: Sequence[object]) -> bool:
 _nn = torch._C._nn
 INEXACT: dict[object, Callable[[Sequence[object]], bool]] = {
     **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _is_resampled_exactly),
-    **dict.fromkeys((_nn.upsample_bilinear2d, aten.upsample_bilinear2d), _is_resampled_exactly),
-    **{place: _is_resampled_exactly for name in SCALED for place in (getattr(_nn, name), getattr(aten, name))},
+    **{place: _is_resampled_exactly for n in NEAREST + LINEAR for place in (getattr(_nn, n), getattr(aten, n))},
     **dict.fromkeys((_nn.upsample_bicubic2d, aten.upsample_bicubic2d), _of_bytes),
     **dict.fromkeys((F.multilabel_margin_loss, _nn.multilabel_margin_loss), _always),
+    **dict.fromkeys((torch.hardshrink, aten.hardshrink), _always),
     **dict.fromkeys((aten.multilabel_margin_loss, aten.multilabel_margin_loss_forward), _always),
     **dict.fromkeys((F.multi_margin_loss, _nn.multi_margin_loss, aten.multi_margin_loss), _always),
 }
 """What a graph may call whose decomposition by torch computes other values than eager, and for which inputs: eager
 resamples an image of bytes with integer weights, and takes the sizes for some scales; it ignores the labels after the
-first -1, and NaNs in a margin."""
+first -1, and NaNs in a margin, and passes no gradient to a NaN that is shrunk."""
 
 
 def by_layers(call: Decomposition, *given: Any) -> object:
@@ -124,10 +127,37 @@ def by_layers(call: Decomposition, *given: Any) -> object:
     return x.transpose(0, 1) if batch_first else x, *states
 
 
+def weighted(
+    call: Decomposition, x: Tensor, size: Sizes | int | None = None, scale_factor: Sizes | float | None = None,
+    mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> object:  # fmt: skip
+    """An image resampled by weights: torch's decomposition adds a part of a difference, NaN between infinities."""
+    if antialias or mode not in ("linear", "bilinear", "trilinear"):
+        return call(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    size, scales = (
+        each if isinstance(each, (tuple, list, type(None))) else [each] * (x.dim() - 2) for each in (size, scale_factor)
+    )
+    wanted = upsample_compute_output_size(x.size(), size, scales)
+    return resampled(x, wanted, bool(align_corners), *(() if recompute_scale_factor or not scales else scales))
+
+
+def running(call: Decomposition, *given: object, **named: object) -> object:
+    """Eager's mean beside a spread runs along the elements: it is NaN after an infinity, but for one that is last."""
+    spread, average = call(*given, **named)
+    if average.is_complex():
+        return spread, average
+    return spread, average + torch.zeros_like(average).masked_fill(average.isinf() & spread.isnan(), math.nan)
+
+
 EXACTLY: dict[object, Decomposition] = {
-    call: by_layers
-    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
-    for call in (getattr(torch, name), getattr(aten, name), getattr(aten, name).input, getattr(aten, name).data)
+    **dict.fromkeys((torch.var_mean, torch.std_mean), running),
+    F.interpolate: weighted,
+    **{
+        call: by_layers
+        for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+        for call in (getattr(torch, name), getattr(aten, name), getattr(aten, name).input, getattr(aten, name).data)
+    },
 }
 """What computes what eager does of calls that torch decomposes otherwise, given the call and its arguments."""
 
@@ -212,6 +242,13 @@ def hardtanh_backward(grad: Tensor, x: Tensor, low: float, high: float) -> Tenso
     return torch.where((x > low) & (x < high), grad, 0.0)
 
 
+@DECOMPOSITIONS.rule(aten.hardshrink_backward.default, aten.softshrink_backward.default)
+@pw_cast_for_opmath
+def shrink_backward(grad: Tensor, x: Tensor, width: float) -> Tensor:
+    """shrink_backward(g, x) -> where(x < -width or x > width, g, 0)"""
+    return torch.where((x < -width) | (x > width), grad, 0.0)
+
+
 @DECOMPOSITIONS.rule(aten.hardswish_backward.default)
 @pw_cast_for_opmath
 def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
@@ -225,6 +262,27 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, y: Tensor, reduction: int
     """soft_margin_loss_backward(g, x, y) -> -y * z * g / (1 + z) with z = exp(-x * y), NaN where z is an infinity"""
     z = torch.exp(-y * x)
     return y * z * (-1.0 / x.numel() if reduction == 1 else -1.0) / (z + 1) * grad
+
+
+EPSILON = 9.999999960041972e-13
+"""1e-12 in float32."""
+
+
+@DECOMPOSITIONS.rule(aten.binary_cross_entropy_backward.default)
+def binary_cross_entropy_backward(
+    grad: Tensor, x: Tensor, y: Tensor, weight: Tensor | None = None, reduction: int = 1
+) -> object:
+    """binary_cross_entropy_backward(g, x, y) -> g * (x - y) / max(x * (1 - x), epsilon), 0 being no epsilon for -0"""
+    least = 0.0 if x.dtype is torch.float16 else EPSILON
+
+    @pw_cast_for_opmath
+    def flow(grad: Tensor, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+        slope = (1 - x) * x
+        found = grad * (x - y) / slope.masked_fill(slope < least, least)
+        found = found if weight is None else found * weight
+        return found / x.numel() if reduction == 1 else found
+
+    return flow(grad, x, y, weight)
 
 
 @DECOMPOSITIONS.rule(aten.celu.default)
@@ -403,20 +461,66 @@ def is_whole(x: Tensor, *_: object, **__: object) -> bool:
     return not x.is_floating_point()
 
 
-def is_rounded(*_: object, dtype: torch.dtype | None = None, **__: object) -> bool:
-    return dtype is not None and not dtype.is_floating_point
+def is_rounded(start: object, end: object, *_: object, dtype: torch.dtype | None = None, **__: object) -> bool:
+    is_complex = any(isinstance(v, complex) or isinstance(v, Tensor) and v.is_complex() for v in (start, end))
+    return is_complex or dtype is not None and not dtype.is_floating_point
 
 
-SPACED = "linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"
+@DECOMPOSITIONS.rule(
+    aten.linspace.default, aten.linspace.Tensor_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Scalar_Tensor
+)
+@unless("integers and complex numbers", is_rounded)
+def linspace(
+    start: Tensor | float, end: Tensor | float, steps: int, *, dtype: torch.dtype | None = None,
+    device: torch.device | None = None, **kind: object,
+) -> object:  # fmt: skip
+    """linspace(a, b, n) -> where(k < n // 2, a + step * k, b - step * (n - 1 - k)); how eager rounds to integers
+    depends on the processor's vectors"""
+    result = dtype or torch.get_default_dtype()
+    compute = computing_dtype(result)
+    first, last = (
+        to(v, compute) if isinstance(v, Tensor) else filled([], [], v, compute, device or torch.device("cpu"))
+        for v in (start, end)
+    )
+    if steps == 1:
+        return to(first.expand(1).clone(), result)
+    place = torch.arange(steps, device=device)
+    step = (last - first) / (steps - 1)
+    beyond = last - step * to((steps - 1) - place, compute)
+    return to(torch.where(place < steps // 2, first + step * to(place, compute), beyond), result)
+
+
+SPACED = "logspace(a, b, n) -> pow(base, linspace(a, b, n))"
 RESAMPLED = "upsample(x) -> sum of weight * x at the neighbors; eager resamples bytes with integer weights"
-SAMPLED = "upsample(x) -> x at the nearest places, or sum of weight * x at the neighbors"
+SAMPLED = "upsample(x) -> x at the nearest places"
+
+
+@DECOMPOSITIONS.rule(*(getattr(aten, name).default for name in LINEAR))
+@unless("bytes", is_whole)
+@unless("a size that the scale of a call leaves as it is, or doubles", leaves_a_size)
+@pw_cast_for_opmath
+def resampled(x: Tensor, size: Sizes, align_corners: bool, *scales: float | None) -> Tensor:
+    """upsample(x) -> sum of weight * x at the neighbors, one dimension after the other"""
+    places, weights = [], []
+    for dim, (n, wanted) in enumerate(zip(x.shape[2:], size, strict=True)):
+        step = _compute_scale(n, wanted, align_corners, scales[dim] if scales else None)
+        at = torch.arange(wanted, device=x.device).to(x.dtype)
+        at = _compute_source_index(step, at, align_corners).clamp(min=0.0).view(-1, *[1] * (len(size) - 1 - dim))
+        below = at.to(torch.int64)
+        places.append((below, (below + 1).clamp(max=n - 1)))
+        weights.append((at - below).clamp(0.0, 1.0))
+    parts = [aten._unsafe_index(x, [None, None, *corner]) for corner in itertools.product(*places)]
+    for weight in reversed(weights):
+        parts = [low * (1 - weight) + high * weight for low, high in zip(parts[::2], parts[1::2], strict=True)]
+    scattered = x.device.type == "cuda" and x.shape[1] < 16  # eager has no kernel for these
+    return parts[0].contiguous(memory_format=torch.contiguous_format if scattered else suggest_memory_format(x))
+
 
 _scaled = unless("a size that the scale of a call leaves as it is, or doubles", leaves_a_size)
 for _about, _whole, _packets in (
-    (SPACED, unless("integers", is_rounded), [aten.linspace, aten.logspace]),
+    (SPACED, unless("integers and complex numbers", is_rounded), [aten.logspace]),
     (RESAMPLED, unless("bytes", is_whole), [aten.upsample_bicubic2d]),
-    (RESAMPLED, lambda rule: _scaled(unless("bytes", is_whole)(rule)), [aten.upsample_bilinear2d]),
-    (SAMPLED, _scaled, [getattr(aten, name) for name in SCALED]),
+    (SAMPLED, _scaled, [getattr(aten, name) for name in NEAREST]),
 ):
     for _overload, _rule in get_decompositions(_packets).items():
         DECOMPOSITIONS.rule(_overload)(_whole(documented(_rule, _about)))  # type: ignore[arg-type]
@@ -437,12 +541,24 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dty
 @unless("complex numbers", _is_complex)
 def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
+    return tuple(to(each, x.dtype) for each in _spread(to(x, computing_dtype(x.dtype)), dim, correction, keepdim))
+
+
+def _spread(x: Tensor, dim: Dims, correction: float | None, keepdim: bool) -> list[Tensor]:
     dims = reduced_dims(x, dim)
-    squares, average = moments(to(x, computing_dtype(x.dtype)), dims)
+    squares, average = moments(x, dims)
     count = count_of(x, dims)
     degrees = count - (1 if correction is None else correction) if count else 0
-    found = [to(squares / at_least_zero(degrees), x.dtype), to(average, x.dtype)]
-    return tuple(each if keepdim else aten.squeeze.dims(each, dims) for each in found)
+    found = squares / at_least_zero(degrees), average
+    return [each if keepdim else aten.squeeze.dims(each, dims) for each in found]
+
+
+@DECOMPOSITIONS.rule(aten.std_mean.correction)
+@unless("complex numbers", _is_complex)
+def std_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
+    """std_mean(x) -> (sqrt(var), mean), in float64, as eager does, which holds the squares of all float32"""
+    spread, average = _spread(to(x, torch.float64), dim, correction, keepdim)
+    return to(spread.sqrt(), x.dtype), to(average, x.dtype)
 
 
 LONG = 1 << 18
@@ -472,6 +588,13 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var(x) -> var_mean(x)[0]"""
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@DECOMPOSITIONS.rule(aten.std.correction)
+@unless("complex numbers", _is_complex)
+def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
+    """std(x) -> std_mean(x)[0]"""
+    return std_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
 def is_scattered(x: Tensor, *_: object) -> bool:
