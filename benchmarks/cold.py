@@ -60,6 +60,7 @@ def in_new_process(module: str, *arguments: str, caches: str = "") -> dict[str, 
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process compiles the package's sources again
         command = [sys.executable, "-m", module, *arguments]
         printed = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(printed.stdout.splitlines()[-1])  # type: ignore[no-any-return]
