@@ -556,8 +556,9 @@ def _spread(x: Tensor, dim: Dims, correction: float | None, keepdim: bool) -> li
 @DECOMPOSITIONS.rule(aten.std_mean.correction)
 @unless("complex numbers", _is_complex)
 def std_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
-    """std_mean(x) -> (sqrt(var), mean), in float64, as eager does, which holds the squares of all float32"""
-    spread, average = _spread(to(x, torch.float64), dim, correction, keepdim)
+    """std_mean(x) -> (sqrt(var), mean), on a CPU in float64, as eager does, which holds the squares of all float32"""
+    dtype = torch.float64 if x.device.type == "cpu" else computing_dtype(x.dtype)
+    spread, average = _spread(to(x, dtype), dim, correction, keepdim)
     return to(spread.sqrt(), x.dtype), to(average, x.dtype)
 
 
