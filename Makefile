@@ -17,7 +17,7 @@ TESTERS ?= 2
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install
-NEED := PYTHON=$(PYTHON) .ci/need
+NEED := PYTHON=$(PYTHON) VENV=$(VENV) .ci/need
 BASE := $(VENV)/.base
 NODE_MODULES := extension/node_modules/.ready
 VIEWER := explorer/labextension/static/report.html
@@ -36,7 +36,7 @@ help:
 	@sed -n 's/^# make/make/p' Makefile
 
 need-demo:
-	@$(NEED) check python compiler headers node
+	@$(NEED) check python packages compiler headers node
 
 need-test: need-demo
 	@$(NEED) check chromium

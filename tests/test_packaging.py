@@ -107,3 +107,14 @@ def test_what_is_needed_is_looked_for_first(tmp_path: Path) -> None:
     (tmp_path / "old").chmod(0o755)
     old = need("check", "python", **bare, PYTHON="old")
     assert old.returncode == 1 and "old is Python 3.10.2" in old.stderr
+
+
+@pytest.mark.parametrize("settings", [{"PIP_NO_INDEX": "1"}, {"PIP_PROXY": "proxy.invalid:1"}], ids=str)
+def test_without_an_index_setting_up_ends_at_once_and_says_what_to_do(tmp_path: Path, settings: dict[str, str]) -> None:
+    given = {"PYTHON": sys.executable, "VENV": str(tmp_path), "PIP_INDEX_URL": "https://index.invalid/simple"}
+    given |= {name: "" for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+    found = need("check", "packages", **given)
+    assert found.returncode and "index.invalid cannot be reached" in found.stderr and "PIP_FIND_LINKS" in found.stderr
+    assert need("check", "packages", **given, **settings).returncode == 0, "pip may know better"
+    (tmp_path / ".base").touch()
+    assert need("check", "packages", **given).stdout == "packages: there\n"
