@@ -62,6 +62,7 @@ CHANGES: list[tuple[str, Callable[..., Any], tuple[Tensor, ...], str, str]] = [
         "_to_copy full mul",
     ),
     ("constant folding", lambda a: a * a.new_ones(2, 4, 6) + 1, (A,), "full mul add", "full mul add"),
+    ("constant folding", lambda a: a * torch.ones_like(a), (A.to(torch.complex64),), "full mul", "full mul"),
     ("no-ops", lambda a: a.view(4, 6).clone() * 2, (A,), "view clone mul", "mul"),
     (
         "no-ops",
@@ -70,6 +71,8 @@ CHANGES: list[tuple[str, Callable[..., Any], tuple[Tensor, ...], str, str]] = [
         "expand view slice permute detach mul",
         "mul",
     ),
+    ("no-ops", lambda a: (a + 1) * 1, (A,), "add mul", "add"),
+    ("no-ops", lambda a: (a + 1) * 1, (A.to(torch.complex64),), "add mul", "add mul"),
     ("no-ops", lambda a: (a + 1).clone(), (A,), "add clone", "add"),
     ("no-ops", lambda a: (a * 1 / 1) + 2, (A,), "mul div add", "add"),
     ("no-ops", lambda a: a.clone(), (A,), "clone", "clone"),

@@ -152,3 +152,22 @@ def test_a_number_that_is_complex_and_infinite() -> None:
     z = torch.tensor([1 + 2j, 0.3 - 1j])
     for expected, got in zip(outcome(program, z), outcome(explorer.compile(program), z), strict=True):
         torch.testing.assert_close(got, expected, equal_nan=True)
+
+
+OF_COMPLEX: tuple[str, ...] = tuple("abs angle sgn sqrt log log1p exp sin cosh atan reciprocal square sigmoid".split())
+
+
+def test_complex_numbers() -> None:
+    parts = (INF, -INF, NAN, -0.0, 0.0, 1.0, -2.5, 0.3)
+    z = torch.tensor([complex(a, b) for a in parts for b in parts])
+    programs: list[Program] = [getattr(torch, name) for name in OF_COMPLEX]
+    programs += [lambda x: 1 / x, lambda x: x * 1, lambda x: x**2, lambda x: x**0.5, lambda x: x * x.conj()]
+    compiled = explorer.compile(lambda *given: [program(x) for program, x in zip(programs, given, strict=True)])
+    given = [z.clone().requires_grad_() for _ in programs]
+    results = compiled(*given)
+    found = torch.autograd.grad(results, given, [torch.ones_like(each) for each in results])
+    for program, *got in zip(programs, results, found, strict=True):
+        for made, expected in zip(got, outcome(program, z), strict=True):
+            of_parts = [torch.view_as_real(x.detach()) if x.is_complex() else x.detach() for x in (made, expected)]
+            assert kind(of_parts[0]) == kind(of_parts[1]), program
+            torch.testing.assert_close(*of_parts, rtol=1e-4, atol=1e-5, equal_nan=True)

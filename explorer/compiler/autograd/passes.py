@@ -171,8 +171,8 @@ def _reads_alike(a: Tensor, b: Tensor) -> bool:
 
 def unit_product(node: fx.Node, known: dict[fx.Node, Number]) -> fx.Node | None:
     """The other factor of a product (or the dividend of a quotient) with a fill of ones that changes nothing."""
-    if not is_call(node, aten.mul.Tensor, aten.div.Tensor) or len(node.args) != 2:
-        return None
+    if not is_call(node, *UNITS) or len(node.args) != 2 or info(node).value.is_complex():
+        return None  # an infinity times 1 + 0i has a NaN
     left, right = node.args
     pairs = [(left, right)] if node.target is aten.div.Tensor else [(left, right), (right, left)]
     for kept, unit in pairs:
@@ -294,7 +294,8 @@ def no_ops(graph: fx.Graph) -> None:
 def is_copy(node: fx.Node) -> bool:
     """Whether the node yields its first argument's elements, in the same dtype by what the caller checked."""
     if node.target in UNITS:
-        return len(node.args) == 2 and isinstance(node.args[1], (int, float)) and node.args[1] == 1
+        is_one = len(node.args) == 2 and isinstance(node.args[1], (int, float)) and node.args[1] == 1
+        return is_one and not info(node).value.is_complex()
     same_place = "device" not in node.kwargs or node.kwargs["device"] == info(node.args[0]).value.device  # type: ignore[arg-type]
     return is_call(node, *COPIES) and same_place
 
