@@ -171,3 +171,12 @@ def test_complex_numbers() -> None:
             of_parts = [torch.view_as_real(x.detach()) if x.is_complex() else x.detach() for x in (made, expected)]
             assert kind(of_parts[0]) == kind(of_parts[1]), program
             torch.testing.assert_close(*of_parts, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_complex_numbers_of_which_one_function_is_differentiated() -> None:
+    programs: list[Program] = [torch.log, torch.exp, torch.sqrt, lambda x: x * x]
+    z = torch.tensor([0j, complex(INF, 0), 1 + 1j]).repeat(8)
+    compiled = explorer.compile(lambda z: [program(z) for program in programs])
+    for k, program in enumerate(programs):
+        expected, got = (outcome(each, z)[1] for each in (program, lambda z, k=k: compiled(z)[k]))
+        assert kind(torch.view_as_real(expected)) == kind(torch.view_as_real(got))

@@ -289,6 +289,11 @@ def without(
             sources = [flowing[n] for n in node.all_input_nodes if n in flowing]
             if sources:
                 flowing[node] = any(sources)
+            if node.target is torch.ops.aten.add.Tensor and sorted(sources) == [False, True] and not node.kwargs:
+                there, other = sorted(node.all_input_nodes, key=flowing.__getitem__, reverse=True)
+                if found[there].shape == found[other].shape:  # no infinity times the 1 of `alpha`, which has NaNs
+                    found[node] = found[there]
+                    continue
             reads = then if before and node in recomputed else given
             args, kwargs = fx.map_arg((node.args, node.kwargs), reads)
             found[node] = node.target(*args, **kwargs)
