@@ -16,6 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 import explorer
 from capturing import compiled
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 from torch_release import BEFORE_2_13
 
 BFLOAT16 = torch.autocast("cpu", dtype=torch.bfloat16)
@@ -244,6 +246,21 @@ def test_autocast_blocks(fn: Callable[..., Any], around: bool) -> None:
     x, w = torch.randn(4, 4), torch.randn(4, 4)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=around):
         agree(fn, x, w, breaks=AUTOCAST[fn])
+
+
+def test_a_block_that_torch_refuses_is_the_programs_error() -> None:
+    def function(x: Tensor) -> Any:
+        try:
+            with torch.autocast("cpu", enabled=1):  # type: ignore[arg-type]
+                return x @ x
+        except TypeError as error:
+            return str(error)
+
+    bugs = TOTALS[CompilerBug.TOTAL]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = [made(torch.ones(2, 2)) for made in (function, explorer.compile(function))]
+    assert found[0] == found[1] and type(found[0]) is str
+    assert bugs == TOTALS[CompilerBug.TOTAL]
 
 
 @pytest.mark.parametrize("fn", [fn for fn in AUTOCAST if fn is not breaks_twice], ids=lambda f: f.__name__)

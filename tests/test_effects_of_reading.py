@@ -197,6 +197,28 @@ def test_a_class_that_notes_what_is_read_notes_what_it_does_in_eager(read):
         assert noted[0] == noted[1]
 
 
+class Hashed:
+    def __hash__(self):
+        READ.append("hash")
+        return 1
+
+    def __getattr__(self, name):
+        READ.append(name)
+        raise AttributeError(name)
+
+
+def test_a_member_of_a_set_is_not_asked():
+    def function(x, members):
+        torch._dynamo.graph_break()
+        return x * len(members)
+
+    compiled, kept = explorer.compile(function), {Hashed(), Hashed()}
+    for members in (kept, {Hashed()}, kept, {Hashed(), Hashed()}):
+        READ.clear()
+        assert compiled(torch.ones(1), members) == len(members)
+        assert not READ
+
+
 def counting(self, name):
     found = object.__getattribute__(self, "__dict__")
     found["count"] = found.get("count", 0) + 1

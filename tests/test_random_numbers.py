@@ -316,3 +316,25 @@ def test_dropout_between_the_layers_of_a_recurrent_network(kind: type, packed: b
         gradients = torch.autograd.grad(sum(each.square().sum() for each in leaves), list(net.parameters()))
         found.append([*leaves, *gradients, torch.get_rng_state()])
     torch.testing.assert_close(found[1], found[0])
+
+
+def written_parameter() -> None:
+    nn.init.uniform_(nn.Parameter(torch.empty(3)))
+
+
+@pytest.mark.parametrize("draw", [written_parameter, lambda: nn.Linear(3, 3), lambda: torch.rand(3), lambda: None])
+def test_a_graph_that_raises_leaves_the_generator_as_eager_does(draw: Callable[[], Any]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        draw()
+        return torch.bernoulli(x)
+
+    states = []
+    for made in (function, explorer.compile(function)):
+        for value in (0.5, torch.nan):
+            torch.manual_seed(4)
+            try:
+                made(torch.full((3,), value))
+            except RuntimeError as error:
+                assert "p_in" in str(error)
+            states.append(torch.get_rng_state())
+    torch.testing.assert_close(states[2:], states[:2])

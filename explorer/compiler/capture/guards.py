@@ -422,15 +422,19 @@ def _copied(value: object) -> object:
 
 
 def same_members(expected: object) -> PythonCheck:
-    """A set of this class with these members, by set's own methods."""
+    """A set of this class with these members, by set's own methods; members that code of the program hashes and
+    compares are the same objects."""
     kind = type(expected)
     base: Any = set if isinstance(expected, set) else frozenset
+    held = [*base.__iter__(expected)]
 
-    def members(value: object) -> frozenset[object]:
-        return frozenset((type(each), each) for each in base.__iter__(value))
+    def members(given: Iterable[object]) -> frozenset[object]:
+        return frozenset(
+            (type(each), id(each) if isinstance(type(each).__hash__, types.FunctionType) else each) for each in given
+        )
 
-    before = members(expected)
-    return PythonCheck("==", shortened(expected), lambda v: type(v) is kind and members(v) == before)
+    before = members(held)
+    return PythonCheck("==", shortened(expected), lambda v: type(v) is kind and members(base.__iter__(v)) == before)
 
 
 def same_number(expected: np.generic) -> PythonCheck:

@@ -39,19 +39,20 @@ class Before:
         self.random = generators(torch.cuda.is_initialized()) if draws else None
 
     def put_back(self) -> bool:
-        """Whether all are again what they were."""
-        if self.random is not None:
-            set_generators(self.random)
+        """Whether all are again what they were; where one cannot be, the generators stay as the graph left them."""
         if self.kept is None:
-            return self.counted and self.versions == list(map(version, self.tensors))
-        if any(recorded(tensor) is not made_by for tensor, _, _, made_by in self.kept):
+            if not self.counted or self.versions != list(map(version, self.tensors)):
+                return False
+        elif any(recorded(tensor) is not made_by for tensor, _, _, made_by in self.kept):
             return False
-        for tensor, alias, storage, _ in self.kept:
+        for tensor, alias, storage, _ in self.kept or ():
             with torch.no_grad():
                 if _memory_key(tensor) != _memory_key(alias):
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
         set_versions(zip(self.tensors, self.versions, strict=True))
+        if self.random is not None:
+            set_generators(self.random)
         return True
 
 

@@ -3,6 +3,7 @@ evaluator. Their signatures name each other, so they are in one file, which the 
 
 from __future__ import annotations
 
+import inspect
 import operator
 import os
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from types import BuiltinFunctionType, CellType, CodeType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -705,9 +706,8 @@ class ProgramObjects:
     def known(self, value: object, fixed: bool = False, label: str = "") -> Known:
         """A source for an object that is reached without going through the frame."""
         if id(value) not in self._labels:
-            names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
-            base = label or next(filter(None, names), type(value).__name__)
-            count = self._names[str(base)] = self._names.get(str(base), 0) + 1
+            base = label or name_of(value)
+            count = self._names[base] = self._names.get(base, 0) + 1
             self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
             self.kept.append(value)
         return self._labels[id(value)]
@@ -719,6 +719,15 @@ class ProgramObjects:
             found = self.values[id(given)] = self.root_cells.get(id(given)) or Cell(given=given, source=source)
             self.kept.append(given)
         return found
+
+
+def name_of(value: object) -> str:
+    """Its own name, or that of its class; code of the program that answers for attributes is not asked."""
+    kind = type(value)
+    defined = [vars(each).get(name) for each in kind.__mro__ for name in ("__getattr__", "__getattribute__")]
+    read = inspect.getattr_static if any(isinstance(each, FunctionType) for each in defined) else getattr
+    names = (read(value, attribute, None) for attribute in ("__qualname__", "__name__"))
+    return next((name for name in names if isinstance(name, str) and name), kind.__name__)
 
 
 class GraphValues:

@@ -246,7 +246,7 @@ class AutocastValue(ObjectValue):
         return cls(_read(t, source, given, cls.NAMES), source, given)
 
     def enter(self, t: Tracer) -> Value:
-        t.torch_state.enter_autocast(self.arguments, self)
+        t.python(t.torch_state.enter_autocast, self.arguments, self)
         return self
 
     def leave(self, t: Tracer) -> Value:

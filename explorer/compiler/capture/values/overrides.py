@@ -145,7 +145,7 @@ class _Intercepted(Exception):
 @functools.cache
 def _announced(function: Callable[..., object], tensors: tuple[bool, ...]) -> Any:
     """The function that `__torch_function__` gets for a method or an operator, found by a call: `Tensor.add` for
-    `__add__` and `+`, `Tensor.numel` for `nelement`."""
+    `__add__` and `+`, `Tensor.numel` for `nelement`; None where nobody is asked, as of `set_`."""
     try:
         with _FirstCall():
             function(*(_STAND_IN if tensor else 1 for tensor in tensors))
@@ -153,7 +153,7 @@ def _announced(function: Callable[..., object], tensors: tuple[bool, ...]) -> An
         return seen.args[0]
     except (TypeError, ValueError, AttributeError):
         return function  # it refuses numbers for its other arguments: those that take numbers alone have second names
-    return function
+    return None
 
 
 _STAND_IN = torch.zeros(())
