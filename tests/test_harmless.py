@@ -40,6 +40,7 @@ from explorer.records.check.snapshot import Snapshot
 from explorer.records.to_record.graphs import shown
 from explorer.show.record import Record
 from exploring import ENGINES, SECONDS, inner, programs, said, seeded, state
+from stock_compiling import nothing_built
 from torch_release import BEFORE_2_13
 
 
@@ -94,6 +95,16 @@ def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engin
         timed = timing is not None and bool(timing.contestants)
         notes = record.data.notes
         assert any(("its graphs were timed instead" in note) is timed for note in notes), notes
+
+
+def test_stock_leaves_no_threads(fresh_dynamo: None) -> None:
+    """What runs C++ compilers and what watches progress bars ends; the program's own bar is watched on."""
+    before = threading.enumerate()
+    with nothing_built():
+        explorer.explore(lambda x: (x.sin() @ x).sum(), engine="stock", time=False)(
+            torch.ones(3, 3, requires_grad=True)
+        )
+    assert threading.enumerate() == before
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))

@@ -525,15 +525,15 @@ def _interpreter() -> Iterator[ProcessSetting]:
     yield ProcessSetting("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval)
     chosen = partial(multiprocessing.get_start_method, allow_none=True)
     yield ProcessSetting("multiprocessing", chosen, partial(multiprocessing.set_start_method, force=True))
+    yield from _threads()
     for module, name in EXCEPTION_HOOKS:
         get, put = partial(getattr, module, name), partial(setattr, module, name)
         yield ProcessSetting(f"{module.__name__}.{name}", get, put)
 
 
-def _left_behind() -> Iterator[ProcessSetting]:
-    """What stock's compile draws, and threads that it starts and leaves waiting: those that run C++ compilers, and that
-    with which tqdm watches bars of progress. What needs them starts them anew."""
-    yield _next_hook()
+def _threads() -> Iterator[ProcessSetting]:
+    """Threads that compilers start and leave waiting: those that run C++ compilers, and that with which tqdm watches
+    bars of progress, as of an fx.Interpreter. What needs them starts them anew."""
     yield ProcessSetting("compiling threads", _pool, _put_pool)
     yield ProcessSetting("tqdm", _progress, _put_progress)
 
@@ -688,5 +688,5 @@ def put_back() -> Iterator[None]:
 def interpreter_put_back() -> Iterator[None]:
     """As `put_back`, of what the program does not change meanwhile: around a compiler, and not the program's code.
     What a compiler imports stays imported, and sys.path longer by where setuptools looks for the rest of itself."""
-    with undone(partial(_put, _values((*_interpreter(), *_left_behind())))):
+    with undone(partial(_put, _values((*_interpreter(), _next_hook())))):
         yield
