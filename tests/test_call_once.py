@@ -137,7 +137,7 @@ def changes_its_dtype_for_a_while() -> Callable[[torch.Tensor], torch.Tensor]:
     ("made", "said"),
     [
         (RunsOnce, "Not timed: called again for timing, the function raised ValueError: it has ended"),
-        (writes_what_its_backward_needs, "Not timed: called again for timing, a graph raised RuntimeError: one of the"),
+        (writes_what_its_backward_needs, ""),  # its graphs run without the backward, which raises in eager too
         (changes_its_dtype_for_a_while, ""),
     ],
 )
