@@ -3,16 +3,31 @@
 import { aria, button, fill, h, named, nearest, on, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./kernelupdates";
-import { count, phrase, seconds } from "./format";
+import { count, grouped, phrase, seconds } from "./format";
 import { sum } from "./collections";
 import type { Context } from "./pane";
-import type { CompileData, StageData } from "./record";
+import type { BreakData, CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
 import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase,
   phases } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
+
+/** Rows of the tree, and of a phase's stages, that are on the page: those around the chosen one. */
+const LISTED = 300;
+/** Stages that a phase's tooltip names. */
+const NAMED = 30;
+
+interface BranchRow {
+  readonly text: string;
+  readonly extra: string;
+  readonly run: () => void;
+  readonly selected: boolean;
+  readonly style: string;
+  readonly level: number;
+  readonly opens: boolean;
+}
 
 export function StageList(
   context: Context, name: string, unchanged: Signal<boolean>, activity: Readable<Activity | null>,
@@ -40,7 +55,9 @@ export function StageList(
     const compiles = context.model.record.value.compiles;
     const focused = tree.contains(document.activeElement);
     tree.hidden = compiles.length < 2;
-    fill(tree, ...compileTree(compiles).flatMap(branch => branchRows(branch, 1)));
+    const rows = compileTree(compiles).flatMap(branch => branchRows(branch, 1));
+    fill(tree, ...listed(rows, rows.findIndex(each => each.selected), branchItem,
+      (text, next) => branchItem({ ...next, text, extra: "", opens: false })));
     if (focused) tree.querySelector<HTMLElement>("[tabindex='0']")?.focus();
     const compile = current();
     const stages = compile?.stages ?? [];
@@ -77,13 +94,16 @@ export function StageList(
     const row = h(
       "div", {
         role: "option", "aria-selected": "false", class: `ex-stage ex-phase${failed ? " ex-failed" : ""}`,
-        title: stages.map(each => each.name).join(", "),
+        title: phrase([...stages.slice(0, NAMED).map(each => each.name), stages.length > NAMED && "…"], ", "),
         style: `--ex-part: ${((100 * took) / total).toFixed(1)}%`, onclick: () => first && select(first, true),
       },
       h("span.ex-stage-name", name, " ", h("span.ex-stage-note", failed ? "✗ failed" : made)),
       h("span.ex-stage-time", seconds(took)),
     );
-    return [row, ...(open ? kept(phase).map(stage => option(compile, stage, total)) : [])];
+    const shown = open ? kept(phase) : [];
+    return [row, ...listed(shown, shown.findIndex(each => each.id === context.stage.value),
+      stage => option(compile, stage, total), (text, next) => h("div.ex-stage",
+      { role: "option", "aria-selected": "false", onclick: () => select(next, true) }, h("span.ex-stage-note", text)))];
   }
 
   function option(compile: CompileData, stage: StageData, total: number): HTMLElement {
@@ -144,35 +164,36 @@ export function StageList(
     list.focus();
   }
 
-  function branchRows(branch: Branch, level: number): HTMLElement[] {
-    const { compile, relation, breaks } = branch;
-    const chosen = compile.id === context.compile.value;
-    const item = (text: string, extra: string, run: () => void, selected: boolean, style: string) =>
-      h("div", {
-        role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected),
-        tabindex: selected ? 0 : -1,
-        "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
-        style: `padding-left: ${Math.min(level, DEEPEST) * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "),
-        onclick: run,
-      }, h("span", text), h("span.ex-stage-note", extra));
-    const open = () => (context.compile.value = compile.id);
-    const breakItems = breaks.map(title =>
-      item(`⤶ break: ${title}`, "", () => {
-        const from = context.model.record.value.compiles.find(each =>
-          (each.breaks ?? []).some(one => (one.continuation ?? "").split(", ").includes(compile.title)));
-        const found = from?.breaks?.find(one => (one.continuation ?? "").split(", ").includes(compile.title));
+  function branchRows({ compile, relation, breaks, children }: Branch, level: number): BranchRow[] {
+    const goesOn = (one: BreakData) => (one.continuation ?? "").split(", ").includes(compile.title);
+    const breakRows = breaks.map((title): BranchRow => ({
+      text: `⤶ break: ${title}`, extra: "", selected: false, style: "ex-break", level, opens: false, run: () => {
+        const from = context.model.record.value.compiles.find(each => each.breaks?.some(goesOn));
+        const found = from?.breaks?.find(goesOn);
         if (from && found) context.show("breaks", key(from.id, found.instruction));
-      }, false, "ex-break"));
+      },
+    }));
     const served = context.model.record.value.history?.find(row => row.made?.includes(compile.id));
     const recompiled = relation === "recompile" ? `↻ ${served?.changes?.[0]?.said ?? "a guard failed"}` : "";
-    const state = compile.raises
+    const extra = compile.raises
       ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
+    const text = compile.title === OUTSIDE
+      ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" ? " (stock)" : ""}`;
     return [
-      ...breakItems,
-      item(compile.title === OUTSIDE
-        ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
-      ...branch.children.flatMap(child => branchRows(child, level + 1)),
+      ...breakRows,
+      { text, extra, run: () => (context.compile.value = compile.id), selected: compile.id === context.compile.value,
+        style: "", level, opens: children.length > 0 },
+      ...children.flatMap(child => branchRows(child, level + 1)),
     ];
+  }
+
+  function branchItem({ text, extra, run, selected, style, level, opens }: BranchRow): HTMLElement {
+    return h("div", {
+      role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected),
+      tabindex: selected ? 0 : -1, "aria-expanded": opens ? "true" : undefined,
+      style: `padding-left: ${Math.min(level, DEEPEST) * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "),
+      onclick: run,
+    }, h("span", text), h("span.ex-stage-note", extra));
   }
 
   function treeKey(event: KeyboardEvent): void {
@@ -189,3 +210,15 @@ export function StageList(
 }
 
 export type StageList = ReturnType<typeof StageList>;
+
+/** Those around the one at `at`; `more` makes a row for those before and after, which leads to the nearest of them. */
+function listed<T>(all: readonly T[], at: number, row: (each: T) => HTMLElement,
+    more: (text: string, next: T) => HTMLElement): HTMLElement[] {
+  const from = Math.max(0, Math.min(at - LISTED / 2, all.length - LISTED));
+  const to = Math.min(from + LISTED, all.length);
+  return [
+    ...(from > 0 ? [more(`▴ ${grouped(from)} before these`, all[from - 1]!)] : []),
+    ...all.slice(from, to).map(row),
+    ...(to < all.length ? [more(`▾ ${grouped(all.length - to)} after these`, all[to]!)] : []),
+  ];
+}

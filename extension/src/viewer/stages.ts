@@ -84,17 +84,22 @@ export interface Phase {
 }
 
 /** What each stage took, without the stages inside it: deeper ones that begin before it ends. */
-export function ownSeconds(stages: readonly StageData[]): Map<StageData, number> {
-  const own = new Map(stages.map(each => [each, each.seconds]));
-  for (const stage of stages) {
-    const around = stages.filter(
-      each => each.depth < stage.depth && each.started <= stage.started && stage.started < each.started + each.seconds);
-    const inner = around.reduce<StageData | null>((found, each) => (found && found.depth > each.depth ? found : each),
-      null);
-    if (inner) own.set(inner, Math.max(0, own.get(inner)! - stage.seconds));
-  }
-  return own;
+export function ownSeconds(stages: readonly StageData[]): ReadonlyMap<StageData, number> {
+  return entry(ownTimes, stages, () => {
+    const own = new Map(stages.map(each => [each, each.seconds]));
+    let open: StageData[] = [];
+    for (const stage of [...stages].sort((a, b) => a.started - b.started || a.depth - b.depth)) {
+      open = open.filter(each => stage.started < each.started + each.seconds);
+      const inner = open.filter(each => each.depth < stage.depth)
+        .reduce<StageData | null>((found, each) => (found && found.depth > each.depth ? found : each), null);
+      if (inner) own.set(inner, Math.max(0, own.get(inner)! - stage.seconds));
+      open.push(stage);
+    }
+    return own;
+  });
 }
+
+const ownTimes = new WeakMap<readonly StageData[], ReadonlyMap<StageData, number>>();
 
 /** The stages by phase; one that is in none belongs to the phase of the stage before it. */
 export function phases(compile: CompileData): Phase[] {
