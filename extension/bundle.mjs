@@ -1,7 +1,7 @@
 // Bundles the viewer.
 //   lab     makes lib/, which jupyter-builder makes JupyterLab's extension of
 // report makes static/report.html: the viewer as one page with holes for a record, which explorer/show/view/html.py and
-//           src/page/report.ts fill. It stands with the labextension, so that both find the one copy.
+//           src/page/files.ts fill. It stands with the labextension, so that both find the one copy.
 //   size    fails where the labextension, as it was built, is larger than LARGEST
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";

@@ -473,11 +473,11 @@ test("the time axis is walked, zoomed and read by keyboard, without a serious fa
     await on.page.keyboard.press("Enter");
     await pane.locator("svg .ex-current").waitFor();
     await on.page.keyboard.press("z");
-    await pane.getByRole("button", { name: "Whole" }).waitFor();
+    await pane.getByRole("button", { name: "Zoom out" }).waitFor();
     assert.equal(await name(), second, "zooming keeps the focus");
     assert.deepEqual(await faults(on.page), [], "zoomed");
     await on.page.keyboard.press("Escape");
-    await pane.getByRole("button", { name: "Whole" }).waitFor({ state: "hidden" });
+    await pane.getByRole("button", { name: "Zoom out" }).waitFor({ state: "hidden" });
     assert.equal(await name(), second);
     await pane.getByRole("checkbox").focus();
     await on.page.keyboard.press(" ");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Channel } from "../src/lab/channel";
+import { Channel } from "../src/lab/live";
 import type { ToPage } from "../src/viewer/protocol";
 
 const running = (stage: string): ToPage => ({ type: "running", compile: "f0", stage });

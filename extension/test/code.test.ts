@@ -4,7 +4,7 @@ import { Links } from "../src/viewer/links";
 import { Model } from "../src/viewer/model";
 import { firstUnit, spotOf, unitsOf } from "../src/viewer/panes/code/units";
 import type { CompileData, KernelData, RecordData, TextData } from "../src/viewer/record";
-import { rowsOf } from "../src/viewer/rows";
+import { rowsOf } from "../src/viewer/textview";
 import { FileNames } from "../src/viewer/sources";
 import { chainInWords, nameOf } from "../src/viewer/trail";
 

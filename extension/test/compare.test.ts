@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { comparable, compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
-import { renamedDiff } from "../src/viewer/diff/renamed";
-import { aligned, unified } from "../src/viewer/diff/rows";
+import { renamedDiff, aligned, unified } from "../src/viewer/diff/lines";
 import { Links } from "../src/viewer/links";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
 import { couple, Selection } from "../src/viewer/selection";

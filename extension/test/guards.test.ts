@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CompileData, ConstantData, ExpressionData, GuardData, InputData, RecordData,
-  TensorFactsData } from "../src/viewer/record";
+import type { CompileData, ConstantData, ExpressionData, GuardData, InputData, RecordData, TensorFactsData } from
+  "../src/viewer/record";
 import { decide, type Call } from "../src/viewer/panes/guards/check";
-import {
-  contiguous, fromGuards, isContiguous, kindOf, KINDS, Mistyped, ofKind, parseConstant, parseSizes, resized, seenBy,
-  writtenSizes,
-} from "../src/viewer/panes/guards/described";
-import { Exact, Undecided } from "../src/viewer/panes/guards/exact";
-import { holds, leaves, leafName } from "../src/viewer/panes/guards/expression";
+import { contiguous, fromGuards, isContiguous, kindOf, KINDS, Mistyped, ofKind, parseConstant, parseSizes, resized,
+  seenBy, writtenSizes } from "../src/viewer/panes/guards/described";
+import { Exact, Undecided, holds, leaves, leafName } from "../src/viewer/panes/guards/expression";
 import { compilesOfFrame, outlook, recordedSizes } from "../src/viewer/panes/guards/outlook";
 
 const number = (value: number): ExpressionData => ({ op: "number", value });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placeIn } from "../src/viewer/drag";
+import { placeIn } from "../src/viewer/grid";
 import type { Json } from "../src/viewer/host";
 import { another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, reflowed, resized, restored, saved,
   suggested, tabsOf, withCellShares, withColumnShares } from "../src/viewer/layout";

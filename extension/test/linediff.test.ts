@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lineDiff } from "../src/viewer/linediff";
+import { lineDiff } from "../src/viewer/diff/lines";
 
 /** `to`, made from `from` by the diff: kept lines from `from`, fresh ones from `to`. */
 function applied(from: string[], to: string[]): { made: string[]; edits: number } {

@@ -3,13 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
-import type { MethodData, MethodsData, VerdictData } from "../src/viewer/methods/data";
-import { MethodsData as kind } from "../src/viewer/methods/kinds";
-import { programLines, sourceRows, textRows } from "../src/viewer/methods/program";
+import { type MethodData, MethodsData, type VerdictData } from "../src/viewer/methods/data";
+import { programLines, sourceRows, textRows } from "../src/viewer/methods/column";
 import { firstShown, outcome, summary, verdictText } from "../src/viewer/methods/verdicts";
 import { Palette } from "../src/viewer/palette";
 import type { RankCompileData, RanksData } from "../src/viewer/ranks/data";
-import { absentText, missingText, divergenceText, resultText } from "../src/viewer/ranks/words";
+import { absentText, missingText, divergenceText, resultText } from "../src/viewer/ranks/shell";
 import { fitting, readRecord } from "../src/viewer/read";
 
 const FILE = "/tmp/gate.py";
@@ -68,7 +67,7 @@ test("lines of all methods have the color of the line of the program that they w
 });
 
 test("data of a stranger is checked, and what does not fit is left out and told of", () => {
-  const read = (value: unknown) => fitting<MethodsData>(value, "comparison", "methods", 2, kind);
+  const read = (value: unknown) => fitting<MethodsData>(value, "comparison", "methods", 2, MethodsData);
   assert.deepEqual(read(data), [data, ""]);
   const [rest, damage] =
     read({ ...data, methods: [{ ...data.methods[0], verdicts: [{ input: "input 0", answer: "<b>" }] }, 7] });

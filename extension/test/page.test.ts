@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { Memory } from "../src/page/memory";
-import { packed, unpacked } from "../src/page/packed";
-import { filled } from "../src/page/report";
+import { packed, unpacked, filled } from "../src/page/files";
 import type { RecordData } from "../src/viewer/record";
 
 const sample =

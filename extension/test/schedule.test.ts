@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { BufferData, FusionData, HalfData, ItemData, OperationData, WhyData } from "../src/viewer/record";
-import { facetsOf } from "../src/viewer/facets";
+import { facetsOf } from "../src/viewer/choices";
 import { sortedBy } from "../src/viewer/datatable";
 import { inUse, planOf, rowsOf } from "../src/viewer/panes/memory/plan";
 import { Model } from "../src/viewer/model";
-import { named } from "../src/viewer/panes/schedule/named";
-import { Pairs } from "../src/viewer/panes/schedule/pairs";
-import { rail } from "../src/viewer/panes/schedule/rail";
+import { named, rail } from "../src/viewer/panes/schedule/draw";
+import { Pairs } from "../src/viewer/panes/schedule/fusion";
 
 const why = (code: string, detail = ""): WhyData => ({ code, title: code, detail });
 const operation = (id: string, reads: string[], kind = "loop",

@@ -4,11 +4,11 @@ import { linear, logarithmic, powerTicks, roundTicks, fitted, textWidth } from "
 import type { CompileData, MachineData, RecordData, StageData, TimingData } from "../src/viewer/record";
 import { compilingBefore, tableOf, timelineOf } from "../src/viewer/panes/timeline/spans";
 import { costsOf, performance, ridge, roof, whyNoOverhead, type Cost } from "../src/viewer/panes/timing/costs";
-import { spanMagnitudes, median, paysOffAfter, quartiles, stacked,
-  withQuartiles } from "../src/viewer/panes/timing/figures";
+import { spanMagnitudes, median, paysOffAfter, quartiles, stacked, withQuartiles } from
+  "../src/viewer/panes/timing/figures";
 import { pointsOf } from "../src/viewer/panes/timing/roofline";
 import { contestants, Runs } from "../src/viewer/panes/timing/runs";
-import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/sizes";
+import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/retime";
 
 test("median and quartiles are those of Python's statistics", () => {
   assert.equal(median([3, 1, 2]), 2);

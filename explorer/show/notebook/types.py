@@ -165,45 +165,41 @@ def structs(module: object, base: type[msgspec.Struct]) -> list[type[msgspec.Str
 
 
 def texts() -> dict[str, str]:
-    """The files by name."""
-    lines = f'export const VERSION = {record.VERSION};\nexport const MIME = "{record.MIME}";\n'
-    lines += f'export const DIFF_MIME = "{record.DIFF_MIME}";\n\n'
-    records = HEAD.format("explorer/ir/record.py") + lines + declarations(structs(record, record.Data))
+    """The files by name. A structure's type and its check have one name."""
     messages = HEAD.format("explorer/show/notebook/protocol.py")
     messages += 'import type { CompileData, PartData, RecordData, StageData, TimingData } from "./record";\n\n'
     messages += declarations(structs(protocol, protocol.Message)) + "\n"
     messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
-    kinds = HEAD.format("explorer/ir/record.py") + _checks(structs(record, record.Data), ".")
+    mimes = {"MIME": record.MIME, "DIFF_MIME": record.DIFF_MIME}
     return {
-        "record.ts": records,
-        "kinds.ts": kinds,
+        "record.ts": _data("explorer/ir/record.py", record, ".", record.VERSION, mimes),
         "protocol.ts": messages,
-        **_types_of_other_data("methods", methods, methods.METHODS_VERSION, methods.METHODS_MIME),
-        **_types_of_other_data("ranks", ranks, ranks.RANKS_VERSION, ranks.RANKS_MIME),
+        "methods/data.ts": _data(
+            "explorer/records/data/methods.py", methods, "..", methods.METHODS_VERSION, {"MIME": methods.METHODS_MIME}
+        ),
+        "ranks/data.ts": _data(
+            "explorer/records/data/ranks.py", ranks, "..", ranks.RANKS_VERSION, {"MIME": ranks.RANKS_MIME}
+        ),
     }
 
 
-def _types_of_other_data(name: str, module: object, version: int, mime: str) -> dict[str, str]:
-    """The types and the checks of data that holds records or parts of them, in a folder of its own."""
-    head, found = HEAD.format(f"explorer/records/data/{name}.py"), structs(module, record.Data)
-    types = declarations(found)
-    data = head + _imports("import type", types, "../record")
-    data += f'export const VERSION = {version};\nexport const MIME = "{mime}";\n\n{types}'
-    return {f"{name}/data.ts": data, f"{name}/kinds.ts": head + _checks(found, "..")}
+def _data(source: str, module: object, top: str, version: int, mimes: dict[str, str]) -> str:
+    """The types of a module's data, and then their checks."""
+    found = structs(module, record.Data)
+    types, checking = declarations(found), checks(found)
+    imports = _import((f"type {name}" if name == "Check" else name for name in COMBINED if _names(name, checking)),
+                      f"{top}/check")  # fmt: skip
+    if module is not record:
+        imports += _import(
+            (each.__name__ for each in structs(record, record.Data) if _names(each.__name__, types)), f"{top}/record"
+        )
+    constants = f"export const VERSION = {version};\n"
+    constants += "".join(f'export const {name} = "{mime}";\n' for name, mime in mimes.items())
+    return f"{HEAD.format(source)}{imports}\n{constants}\n{types}\n{checking}"
 
 
-def _checks(found: list[type[msgspec.Struct]], top: str) -> str:
-    text = checks(found)
-    used = ", ".join(f"type {name}" if name == "Check" else name for name in COMBINED if _names(name, text))
-    imports = f'import {{ {used} }} from "{top}/check";\n'
-    imports += "\n" if top == "." else _imports("import", text, f"{top}/kinds")
-    return imports + text
-
-
-def _imports(how: str, text: str, path: str) -> str:
-    """The import of what a text names of the record."""
-    used = (each.__name__ for each in structs(record, record.Data) if _names(each.__name__, text))
-    return _wrapped(f'{how} {{ {", ".join(used)} }} from "{path}";') + "\n"
+def _import(names: Iterable[str], path: str) -> str:
+    return _wrapped(f'import {{ {", ".join(names)} }} from "{path}";')
 
 
 def _names(name: str, text: str) -> bool:

@@ -4,11 +4,10 @@
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { type ICommandPalette, InputDialog, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
 import { type INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
-import { download } from "../page/download";
+import { download, opened } from "../page/files";
 import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
-import { opened } from "../page/packed";
-import { recordsOf, stamp } from "./records";
+import { recordsOf, stamp } from "./sidebar";
 import { DiffPanel, NEW_CELL, RecordView, recordViews } from "./view";
 import { fileName } from "../viewer/format";
 

@@ -3,6 +3,7 @@
 
 import type { Live } from "../viewer/host";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
+import type { ToPage } from "../viewer/protocol";
 
 function Lives() {
   const byModel = new Map<string, Signal<Live | null>>();
@@ -29,3 +30,22 @@ function Lives() {
 
 /** One for the page: the widget manager makes models without asking any plugin. */
 export const lives = Lives();
+
+export function Channel() {
+  const listeners = new Set<(message: ToPage) => void>();
+  let sent: ToPage[] = [];
+
+  function listen(listener: (message: ToPage) => void): Dispose {
+    sent.forEach(listener);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  function hear(message: ToPage): void {
+    if (message.type === "record" || message.type === "done") sent = [];
+    else if (message.type !== "kept" && message.type !== "made") sent.push(message);
+    listeners.forEach(listener => listener(message));
+  }
+
+  return { listen, hear };
+}

@@ -1,7 +1,7 @@
 // Renders records wherever JupyterLab renders data: outputs of notebooks, with and without a kernel, and files.
 
 import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
-import { opened, unpacked } from "../page/packed";
+import { opened, unpacked } from "../page/files";
 import type { Json } from "../viewer/host";
 import { MIME as METHODS_MIME } from "../viewer/methods/data";
 import { MIME as RANKS_MIME } from "../viewer/ranks/data";

@@ -1,15 +1,15 @@
-// The records of the notebook in front: a click goes to one.
+// The records in a notebook's outputs, rendered or not, and the sidebar that lists those of the notebook in front: a
+// click goes to one.
 
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { Debouncer } from "@lumino/polling";
 import { Widget } from "@lumino/widgets";
 import { aria, fill, h, styled } from "../viewer/dom";
 import { count, phrase, seconds } from "../viewer/format";
-import * as kinds from "../viewer/kinds";
-import type { TimingData } from "../viewer/record";
+import { TimingData, MIME } from "../viewer/record";
 import { icon } from "./icon";
 import style from "./lab.css";
-import { type Found, recordsOf, type Titled } from "./records";
+import type { CodeCell } from "@jupyterlab/cells";
 
 const SETTLED_MS = 250;
 
@@ -93,10 +93,52 @@ export class Sidebar extends Widget {
 
 /** The engine, what was compiled, and how long a call takes. */
 function facts({ engine, compiles, timing, error }: Titled): string {
-  const measured = kinds.TimingData(timing, []) as TimingData | undefined;
+  const measured = TimingData(timing, []) as TimingData | undefined;
   const ours = measured?.contestants.find(each => each.name === engine);
   return phrase([
     typeof engine === "string" ? engine : "", Array.isArray(compiles) ? count(compiles.length, "compile") : "",
     ours ? `${seconds(ours.median)} a call` : "", error ? "failed" : "",
   ], " · ");
+}
+
+interface Found {
+  readonly cell: CodeCell;
+  /** Position of the cell in the notebook. */
+  readonly index: number;
+  /** The execution count that the notebook shows; null where the cell has not run here. */
+  readonly count: number | null;
+  /** As it stands in the output: its title is text, and the rest may be anything. */
+  readonly record: Titled;
+}
+
+interface Titled {
+  readonly title: string;
+  readonly [field: string]: unknown;
+}
+
+export function recordsOf(panel: NotebookPanel): Found[] {
+  return panel.content.widgets.flatMap((widget, index) => {
+    if (widget.model.type !== "code") return [];
+    const cell = widget as CodeCell;
+    const count = cell.model.executionCount;
+    return outputsOf(cell).map(record => ({ cell, index, count, record }));
+  });
+}
+
+/** What tells a record from others, also from a copy that grew or was cut: those of one second began at different
+ * moments. */
+export function stamp({ title, created, compiles }: { readonly [field: string]: unknown }): string {
+  const first: unknown = Array.isArray(compiles) ? compiles[0] : null;
+  return JSON.stringify(
+    [title, created, typeof first === "object" && first !== null && "started" in first ? first.started : null]);
+}
+
+function outputsOf(cell: CodeCell): Titled[] {
+  const outputs = cell.model.outputs;
+  const data: unknown[] = Array.from({ length: outputs.length }, (_, n) => outputs.get(n).data[MIME]);
+  return data.filter(isTitled);
+}
+
+function isTitled(data: unknown): data is Titled {
+  return typeof data === "object" && data !== null && "title" in data && typeof data.title === "string";
 }

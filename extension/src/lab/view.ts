@@ -3,18 +3,15 @@
 import { PageConfig, URLExt } from "@jupyterlab/coreutils";
 import type { Message } from "@lumino/messaging";
 import { Widget } from "@lumino/widgets";
-import { download } from "../page/download";
+import { download, filled } from "../page/files";
 import { Memory } from "../page/memory";
-import { filled } from "../page/report";
-import { fill, h, styled } from "../viewer/dom";
+import { fill, h, styled, aria, on } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
 import type { Mounted, Viewer } from "../viewer/mount";
 import type { RecordData } from "../viewer/record";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 import style from "./lab.css";
-import { heightHandle, setHeight } from "./height";
-import { preferences, preferredLayout } from "./preferences";
-import { dark } from "./theme";
+import { preferences, preferredLayout, dark } from "./preferences";
 
 /** JupyterLab takes it off the address later. */
 const ASKED = location.hash;
@@ -233,3 +230,42 @@ export class DiffPanel extends View {
 
 /** The records in the page, for the commands that act on one of them. */
 export const recordViews = new Set<RecordView>();
+
+const LEAST = 240;
+const MOST = 4000;
+const STEP = 40;
+
+/** A handle that sets the height of `box`; `settled` is told where it was left. */
+function heightHandle(box: HTMLElement, settled: (pixels: number) => void): HTMLElement {
+  const handle = h("div.ex-lab-handle", {
+    role: "separator", tabindex: 0, "aria-orientation": "horizontal",
+    "aria-label": "Height of the viewer", "aria-valuemin": LEAST, "aria-valuemax": MOST,
+    title: "Drag, or use the arrow keys, to change the viewer's height",
+  });
+  const resize = (pixels: number) => setHeight(box, handle, pixels);
+  on(handle, "pointerdown", down => {
+    if (down.button !== 0) return;
+    down.preventDefault();
+    const from = box.offsetHeight - down.clientY;
+    handle.setPointerCapture(down.pointerId);
+    handle.onpointermove = move => resize(from + move.clientY);
+    handle.onlostpointercapture = () => {
+      handle.onpointermove = handle.onlostpointercapture = null;
+      settled(box.offsetHeight);
+    };
+  });
+  on(handle, "keydown", event => {
+    const step = { ArrowUp: -STEP, ArrowDown: STEP }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    resize(box.offsetHeight + step);
+    settled(box.offsetHeight);
+  });
+  return handle;
+}
+
+function setHeight(box: HTMLElement, handle: HTMLElement, pixels: number): void {
+  const height = Math.round(Math.min(MOST, Math.max(LEAST, pixels)));
+  box.style.height = `${height}px`;
+  aria(handle, "valuenow", height);
+}

@@ -6,8 +6,7 @@ import type { Live } from "../viewer/host";
 import type { ToPage } from "../viewer/protocol";
 import { type RecordData, VERSION } from "../viewer/record";
 import type { Dispose } from "../viewer/signal";
-import { Channel } from "./channel";
-import { lives } from "./live";
+import { Channel, lives } from "./live";
 import { RecordView } from "./view";
 
 export const MODULE = "torch-explorer";

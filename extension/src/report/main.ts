@@ -1,8 +1,7 @@
 // The standalone report: one HTML file that holds the viewer and a record, and needs neither network nor server.
 
-import { download } from "../page/download";
+import { download, unpacked } from "../page/files";
 import { Memory } from "../page/memory";
-import { unpacked } from "../page/packed";
 import { fill, h, on } from "../viewer/dom";
 import type { Host } from "../viewer/host";
 import { mountAny, type Viewer } from "../viewer/mount";

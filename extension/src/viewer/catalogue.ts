@@ -1,12 +1,14 @@
-// The catalogue of reasons: what each means, what one can do, and where this record names it.
+// Reasons: as they stand in a pane, and their catalogue: what each means, what one can do, and where this record names
+// it.
 
 import { button, h } from "./dom";
 import { key } from "./element";
 import { entry } from "./collections";
 import { halfName } from "./stages";
-import type { CompileData, RecordData } from "./record";
+import type { CompileData, RecordData, WhyData } from "./record";
+import type { Context } from "./pane";
 
-export interface Mention {
+interface Mention {
   readonly pane: string;
   readonly compile: string;
   /** The element's key. */
@@ -100,4 +102,13 @@ export function page(record: RecordData, code: string, go: (mention: Mention) =>
     named.length > LISTED ? h("p", `${named.length - LISTED} more are not listed.`) : null,
     h("p", button("ex-link", "All reasons in this record", () => open(""))),
   );
+}
+
+export function reasonLink(why: WhyData, context: Pick<Context, "reason">): HTMLElement {
+  const title = button("ex-reason", why.title, () => context.reason(why.code), { title: why.code });
+  return h("span.ex-why", title, why.detail ? h("span.ex-detail", why.detail) : null);
+}
+
+export function reasonText(why: WhyData | null | undefined): string {
+  return why ? (why.detail ? `${why.title}: ${why.detail}` : why.title) : "";
 }

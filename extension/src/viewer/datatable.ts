@@ -60,13 +60,8 @@ export function DataTable<Row>(
   let sorting: { readonly column: TableColumn<Row>; readonly down: boolean } | null = null;
   let limit = SHOWN;
   let rowOf = new Map<Element, Row>();
-  let shownColumns: readonly TableColumn<Row>[];
-  const isEmpty = (): boolean => shownRows.length === 0;
-  const dispose = () => linked.dispose();
-  shownColumns = columns;
-  const table = h(
-    "table.ex-table.ex-data", h("caption.ex-hidden", caption), h("thead", head), body,
-  );
+  let shownColumns = columns;
+  const table = h("table.ex-table.ex-data", h("caption.ex-hidden", caption), h("thead", head), body);
   const element = h("div.ex-wide", table, more);
   const linked = Linked(element, selection, (_, mark) => {
     const row = rowOf.get(mark);
@@ -112,7 +107,7 @@ export function DataTable<Row>(
   }
 
   function render(): void {
-    table.hidden = isEmpty();
+    table.hidden = shownRows.length === 0;
     fill(head, ...shownColumns.map(each => heading(each)));
     const rows = inOrder();
     const shown = rows.slice(0, limit);
@@ -160,7 +155,7 @@ export function DataTable<Row>(
     );
   }
 
-  return { element, show, reveal, text, dispose, get isEmpty() { return isEmpty(); } };
+  return { element, show, reveal, text, dispose: linked.dispose, get isEmpty() { return shownRows.length === 0; } };
 }
 
 export type DataTable<Row> = ReturnType<typeof DataTable<Row>>;

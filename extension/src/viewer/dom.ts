@@ -94,8 +94,13 @@ export function styled(css: string): void {
   document.adoptedStyleSheets.push(sheet);
 }
 
-/** Scrolls a list so that one of its items is seen, and moves nothing else. */
-export function nearest(list: HTMLElement, item: HTMLElement): void {
+/** Marks the option of a listbox that is the chosen one, and scrolls the list, and nothing else, so that it is seen. */
+export function markOption(list: HTMLElement, chosen: (option: HTMLElement) => boolean): void {
+  const options = [...list.querySelectorAll<HTMLElement>("[role=option]")];
+  for (const option of options) aria(option, "selected", chosen(option));
+  const item = options.find(chosen);
+  if (!item) return;
+  aria(list, "activedescendant", item.id);
   const [outer, inner] = [list.getBoundingClientRect(), item.getBoundingClientRect()];
   if (inner.top < outer.top) list.scrollTop -= outer.top - inner.top;
   else if (inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom;

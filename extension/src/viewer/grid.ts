@@ -1,21 +1,20 @@
-// The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
+// The panes of a layout on the page: columns, cells with tabs that can be dragged, and the borders between them, which
+// the pointer and the arrow keys move.
 
 import { aria, button, fill, h, on, taken, tool } from "./dom";
-import { dragged } from "./drag";
-import {
-  another, closed, kindOf, type Layout, moved, opened, placed, type Direction, tabsOf, withCellShares, withColumnShares,
-} from "./layout";
-import { type MenuItem, menuButton } from "./menu";
+import { another, closed, kindOf, type Layout, moved, opened, placed, type Direction, tabsOf, withCellShares,
+  withColumnShares, type DropPlace, resized } from "./layout";
+import { type MenuItem, menuButton } from "./overlays";
 import type { Pane, PaneKind } from "./pane";
 import type { Signal } from "./signal";
-import { Split } from "./split";
+import { sum } from "./collections";
 
 interface OpenPane {
   readonly panel: HTMLElement;
   readonly pane: Pane;
 }
 
-export interface Panes {
+interface Panes {
   readonly kinds: readonly PaneKind[];
   open(kind: PaneKind, tab: string, into: HTMLElement): Pane;
   about(kind: PaneKind): void;
@@ -107,8 +106,8 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
   }
 
   function nothing(): HTMLElement {
-    const items = () => addable(undefined);
-    return h("div.ex-empty", h("p", "No pane is open."), menuButton("Add a pane", "Add a pane", items));
+    return h("div.ex-empty", h("p", "No pane is open."),
+      menuButton("Add a pane", "Add a pane", () => addable(undefined)));
   }
 
   /** Opens a pane when it is first seen, once its place is on the page. */
@@ -214,11 +213,131 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
   return { element, pane: paneOn, open, focus: focusOn, dispose, layout: laid, get openTabs() { return openTabs(); } };
 }
 
-export type Grid = ReturnType<typeof Grid>;
-
 /** Where the elements below are scrolled to: moving one in the page forgets it. */
 function positions(of: HTMLElement): [Element, number, number][] {
   return [...of.querySelectorAll("*")]
     .filter(element => element.scrollTop > 0 || element.scrollLeft > 0)
     .map(element => [element, element.scrollTop, element.scrollLeft]);
+}
+
+const STARTS_AT = 6;
+const EDGE = 0.25;
+
+/** Lets `handle` be dragged onto a cell inside `area`: tells the tab in front there, and which part of it was meant. */
+function dragged(handle: HTMLElement, area: HTMLElement,
+    drop: (target: string, place: DropPlace) => void): void {
+  on(handle, "pointerdown", down => {
+    if (down.button !== 0) return;
+    const mark = h("div.ex-drop");
+    let found: { tab: string; place: DropPlace } | null = null;
+    const move = (event: PointerEvent) => {
+      if (!mark.isConnected) {
+        if (Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < STARTS_AT) return;
+        area.append(mark);
+      }
+      found = under(area, event, mark);
+    };
+    const end = (event: PointerEvent) => {
+      handle.removeEventListener("pointermove", move);
+      handle.removeEventListener("pointerup", end);
+      handle.removeEventListener("pointercancel", end);
+      mark.remove();
+      if (found && event.type === "pointerup") drop(found.tab, found.place);
+    };
+    handle.setPointerCapture(down.pointerId);
+    on(handle, "pointermove", move);
+    on(handle, "pointerup", end);
+    on(handle, "pointercancel", end);
+  });
+}
+
+function under(area: HTMLElement, event: PointerEvent, mark: HTMLElement): { tab: string; place: DropPlace } | null {
+  mark.hidden = true;
+  const cells =
+    document.elementsFromPoint(event.clientX, event.clientY).map(each => each.closest<HTMLElement>(".ex-cell"));
+  const cell = cells.find(each => each && area.contains(each));
+  const tab = cell?.dataset.active;
+  if (!cell || !tab) return null;
+  const box = cell.getBoundingClientRect();
+  const place = placeIn((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
+  const outer = area.getBoundingClientRect();
+  const [x, y, width, height] = SHADED[place];
+  mark.hidden = false;
+  Object.assign(mark.style, {
+    left: `${box.left - outer.left + x * box.width}px`, top: `${box.top - outer.top + y * box.height}px`,
+    width: `${width * box.width}px`, height: `${height * box.height}px`,
+  });
+  return { tab, place };
+}
+
+/** What part of a cell a point means, given as shares of its width and height. */
+export function placeIn(x: number, y: number): DropPlace {
+  const distances: [number, DropPlace][] = [[x, "left"], [1 - x, "right"], [y, "up"], [1 - y, "down"]];
+  const [nearest, place] = distances.reduce((best, each) => (each[0] < best[0] ? each : best));
+  return nearest < EDGE ? place : "into";
+}
+
+const SHADED: { readonly [place in DropPlace]: readonly [number, number, number, number] } = {
+  left: [0, 0, 0.5, 1], right: [0.5, 0, 0.5, 1], up: [0, 0, 1, 0.5], down: [0, 0.5, 1, 0.5], into: [0, 0, 1, 1],
+};
+
+const STEP = 0.03;
+
+function Split(
+  parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", resize: (shares: readonly number[]) => void,
+) {
+  let current: readonly number[] = [];
+  const across = (): boolean => orientation === "vertical";
+  const borders = parts.slice(1).map((_, at) => border(at));
+  /** The parts and the borders between them. */
+  const elements = parts.flatMap((part, n) => [...(n > 0 ? [borders[n - 1] as HTMLElement] : []), part]);
+
+  /** Gives each part its share of the whole. */
+  function size(shares: readonly number[]): void {
+    current = shares;
+    parts.forEach((part, n) => (part.style.flexGrow = String(current[n])));
+    let before = 0;
+    borders.forEach((border, n) => {
+      before += current[n] ?? 0;
+      aria(border, "valuenow", Math.round(100 * before));
+    });
+  }
+
+  function border(at: number): HTMLElement {
+    const border = h("div.ex-splitter", {
+      role: "separator", tabindex: 0, "aria-orientation": orientation,
+      "aria-label": across() ? "Border between columns" : "Border between rows", "aria-valuemin": 0,
+      "aria-valuemax": 100, "aria-valuenow": 50,
+    });
+    on(border, "keydown", event => {
+      const by = { ArrowLeft: -STEP, ArrowUp: -STEP, ArrowRight: STEP, ArrowDown: STEP }[event.key];
+      if (by === undefined) return;
+      taken(event);
+      resize(resized(current, at, by));
+    });
+    on(border, "dblclick", () => resize(current.map(() => 1 / current.length)));
+    on(border, "pointerdown", down => drag(border, at, down));
+    return border;
+  }
+
+  function drag(border: HTMLElement, at: number, down: PointerEvent): void {
+    const whole = sum(parts, part => (across() ? part.offsetWidth : part.offsetHeight));
+    const place = (event: PointerEvent) => (across() ? event.clientX : event.clientY);
+    const started = current;
+    const move = (event: PointerEvent) => resize(resized(started, at, (place(event) - place(down)) / whole));
+    border.setPointerCapture(down.pointerId);
+    on(border, "lostpointercapture", on(border, "pointermove", move), { once: true });
+  }
+
+  return { elements, size };
+}
+
+type Split = ReturnType<typeof Split>;
+
+/** Parts and the borders between them, of these shares until a border is moved. */
+export function divided(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical",
+    shares: readonly number[]): readonly HTMLElement[] {
+  const split: Split = Split(parts, orientation, moved => split.size(moved));
+  split.size(shares);
+  return split.elements;
 }

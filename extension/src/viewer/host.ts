@@ -33,6 +33,21 @@ export interface Live {
   interrupt(): void;
 }
 
+/** Takes what is said by whatever kernel there is, until what is given back is called; `other` is told first where that
+ * is another one. */
+export function hears(live: Readable<Live | null>, take: (message: ToPage) => void, other: () => void): Dispose {
+  let leave: Dispose = () => undefined;
+  const end = live.watch(now => {
+    leave();
+    other();
+    leave = now?.listen(take) ?? (() => undefined);
+  });
+  return () => {
+    end();
+    leave();
+  };
+}
+
 /** A setting with what was kept of it, where that can stand for it, and what ends the keeping. */
 export function remembered<T extends Json>(host: Host, name: string, initial: T): readonly [Signal<T>, Dispose] {
   const kept = host.recall(name);

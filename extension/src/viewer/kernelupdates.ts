@@ -1,9 +1,11 @@
-// What a live kernel says, taken into the model; and what goes on there now.
+// What a live kernel says, taken into the model, and what goes on there now; what is changed of the program, and what
+// the kernel makes of that: its record takes the place of the one that was explored, in all panes.
 
-import type { Live } from "./host";
+import { hears, type Live } from "./host";
 import type { Model } from "./model";
-import type { Abilities, Done, StageDone, ToPage } from "./protocol";
-import { type Dispose, type Readable, Signal } from "./signal";
+import type { Abilities, Done, StageDone, ToPage, Edit } from "./protocol";
+import { ends, type Readable, Signal } from "./signal";
+import type { RecordData } from "./record";
 
 /** Milliseconds between two updates of the page: stages can end faster than a large record can be shown. */
 const GAP = 100;
@@ -25,21 +27,10 @@ export function KernelUpdates(model: Model, live: Readable<Live | null>, now: ()
   let waiting: StageDone[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
   let shownAt = Number.NEGATIVE_INFINITY;
-  let leave: Dispose = () => undefined;
-  const unwatch = live.watch(connected => {
-    leave();
-    leave = () => undefined;
-    activity.value = null;
-    abilities.value = null;
-    if (!connected) return;
-    leave = connected.listen(message => take(message));
-    connected.send({ type: "hello" });
-  });
-  const end = () => {
-    unwatch();
-    leave();
-    clearTimeout(timer);
-  };
+  const end = ends(
+    hears(live, take, () => (activity.value = abilities.value = null)),
+    live.watch(connected => connected?.send({ type: "hello" })), () => clearTimeout(timer),
+  );
 
   function flush(): void {
     clearTimeout(timer);
@@ -89,3 +80,56 @@ export function KernelUpdates(model: Model, live: Readable<Live | null>, now: ()
 }
 
 export type KernelUpdates = ReturnType<typeof KernelUpdates>;
+
+/** Milliseconds without a key after which the kernel compiles what was typed. */
+const PAUSE = 150;
+
+type EditChanges = Omit<Edit, "type" | "run" | "time">;
+
+export function Edits(model: Model, live: Readable<Live | null>) {
+  /** Since the program was explored. */
+  const changes = new Signal<EditChanges>({});
+  /** What came of the last change: what is other than before, or (failed) why it could not be compiled. */
+  const note = new Signal<{ readonly text: string; readonly failed?: boolean }>({ text: "" });
+  /** The record of the program as it was explored, while that of a change is shown. */
+  const before = new Signal<RecordData | null>(null);
+  let run = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = ends(hears(live, take, () => undefined), () => clearTimeout(timer));
+
+  function change(more: EditChanges): void {
+    changes.value = { ...changes.value, ...more };
+    clearTimeout(timer);
+    timer = setTimeout(() => send(), PAUSE);
+  }
+
+  /** Has the changes compiled and, with `time`, the changed program run. */
+  function send(time = false): void {
+    clearTimeout(timer);
+    run = `edit ${Math.random()}`;
+    note.value = { text: time ? "Running…" : "Compiling…" };
+    live.value?.send({ type: "edit", run: run, ...changes.value, time });
+  }
+
+  function undo(): void {
+    changes.value = {};
+    send();
+  }
+
+  function take(message: ToPage): void {
+    if (message.type === "record") before.value = null;
+    else if (message.type === "edited") {
+      before.value ??= model.record.value;
+      model.record.value = message.record;
+      if (message.run === run)
+        note.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
+    } else if (message.type === "done" && message.run === run) {
+      if (message.error) note.value = { text: message.error, failed: true };
+      else if (!before.value) note.value = { text: "" };
+    }
+  }
+
+  return { changes, note, before, end, change, send, undo };
+}
+
+export type Edits = ReturnType<typeof Edits>;

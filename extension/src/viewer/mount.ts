@@ -1,23 +1,23 @@
-// Puts a viewer into an element of a page: the door that the adapters of src/lab and src/report use.
+// Puts a viewer into an element of a page, and marks the line that is stepped through in a notebook: the door that the
+// adapters of src/lab and src/report use.
 
-import { DiffShell } from "./diff/shell";
+import { DiffShell } from "./diff/view";
 import { fill, h, styled } from "./dom";
 import { explainColumns } from "./help";
 import type { Host } from "./host";
-import { type MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
-import { MethodsData as MethodsKind } from "./methods/kinds";
-export { markLine } from "./linemark";
+import { MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
 import { MethodsShell } from "./methods/shell";
 import { Model } from "./model";
 import { PANES } from "./panes";
-import { type RanksData, VERSION as RANKS_VERSION } from "./ranks/data";
-import { RanksData as RanksKind } from "./ranks/kinds";
+import { RanksData, VERSION as RANKS_VERSION } from "./ranks/data";
 import { RanksShell } from "./ranks/shell";
 import { fitting, readRecord } from "./read";
 import type { RecordData } from "./record";
 import { Shell } from "./shell";
 import style from "./style/index.css?viewer";
 import { COLORS } from "./palette";
+import { StateEffect, StateField } from "@codemirror/state";
+import { Decoration, type DecorationSet, EditorView } from "@codemirror/view";
 
 export interface Mounted {
   dispose(): void;
@@ -65,23 +65,16 @@ export function mountDiff(root: HTMLElement, before: unknown, after: unknown, ho
     records => DiffShell(root, ...records, host));
 }
 
-/** Shows capture methods beside each other. */
-function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, host, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind),
-    ([data, damage]) => MethodsShell(root, data, host, damage));
-}
-
-/** Shows the records of the ranks of one job. */
-function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, host, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind),
-    ([data, damage]) => RanksShell(root, data, host, damage));
-}
-
-/** Shows whatever of these something is. */
+/** Shows whatever something is: capture methods beside each other, the records of the ranks of one job, or a record. */
 export function mountAny(root: HTMLElement, value: unknown, host: Host): Mounted {
   const has = (field: string) => typeof value === "object" && value !== null && field in value;
-  return has("methods")
-    ? mountMethods(root, value, host) : has("ranks") ? mountRanks(root, value, host) : mount(root, value, host);
+  if (has("methods"))
+    return mounted(root, host, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsData),
+      ([data, damage]) => MethodsShell(root, data, host, damage));
+  if (has("ranks"))
+    return mounted(root, host, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksData),
+      ([data, damage]) => RanksShell(root, data, host, damage));
+  return mount(root, value, host);
 }
 
 function mounted<T>(root: HTMLElement, host: Host, read: () => T, show: (data: T) => Mounted): Mounted {
@@ -130,4 +123,31 @@ function prepared(root: HTMLElement, { page }: Host): void {
 
 function refuse(root: HTMLElement, problem: Error): undefined {
   fill(root, h("div.ex-empty", { role: "note" }, h("h1", "This record cannot be shown"), h("p", problem.message)));
+}
+
+/** To where a line begins; -1 for none. */
+const moved = StateEffect.define<number>();
+
+const marks = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(old, { docChanged, effects }) {
+    const at = effects.find(each => each.is(moved))?.value as number | undefined;
+    if (at === undefined) return docChanged ? Decoration.none : old;
+    return at < 0 ? Decoration.none : Decoration.set(Decoration.line({ class: "ex-stepped" }).range(at));
+  },
+  provide: field => EditorView.decorations.from(field),
+});
+
+/** Marks a line of the cell that was the `cell`th to run ("[3]:"), if it still reads so, and no other. */
+export function markLine(notebook: ParentNode, cell: string, line: number, text: string): void {
+  for (const area of notebook.querySelectorAll(".jp-InputArea")) {
+    const editor = EditorView.findFromDOM(area as HTMLElement);
+    if (!editor) continue;
+    const { doc } = editor.state;
+    const here = area.querySelector(".jp-InputPrompt")?.textContent === cell && line > 0 && line <= doc.lines
+      && doc.line(line).text === text;
+    if (!here && !editor.state.field(marks, false)) continue;
+    if (!editor.state.field(marks, false)) editor.dispatch({ effects: StateEffect.appendConfig.of(marks) });
+    editor.dispatch({ effects: moved.of(here ? doc.line(line).from : -1) });
+  }
 }

@@ -1,14 +1,17 @@
-// What a pane is. Panes know the model, the selection and the place they look at, and nothing of each other.
+// What a pane is, and which half of a compile it looks at. Panes know the model, the selection and the place they look
+// at, and nothing of each other.
 
-import type { Edits } from "./edits";
+import type { Edits } from "./kernelupdates";
 import type { Key } from "./element";
 import type { Host, Json } from "./host";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 import type { Abilities } from "./protocol";
 import type { CompileData, HalfData } from "./record";
-import type { Readable, Signal } from "./signal";
+import { type Readable, Signal, ends } from "./signal";
 import type { Walk } from "./walk";
+import { button, fill, h } from "./dom";
+import { halfName } from "./stages";
 
 export interface PaneKind {
   /** Also the name that `%%explore --stage` takes. */
@@ -58,4 +61,46 @@ export interface Export {
   readonly kind: "svg" | "png" | "txt" | "py" | "json";
   readonly name: string;
   make(): Promise<string | Blob>;
+}
+
+export interface Looked {
+  readonly compile: CompileData;
+  readonly half: HalfData;
+}
+
+export function HalfChoice(context: Context) {
+  /** Hidden where there is but one half. */
+  const element = h("div.ex-choices", { role: "group", "aria-label": "Half" });
+  const found = new Signal<Looked | null>(null);
+  const wanted = new Signal("");
+  const compileNow = (): CompileData | undefined => context.looked.value;
+  const dispose = ends(
+    context.stage.watch(id => {
+      const half = compileNow()?.stages?.find(each => each.id === id)?.half;
+      if (half) wanted.value = half;
+    }),
+    context.looked.watch(follow), wanted.watch(follow),
+  );
+
+  /** Looks at the half that has an element, where one does. */
+  function showWith(has: (half: HalfData) => boolean): void {
+    const half = found.value && has(found.value.half) ? null : compileNow()?.halves?.find(has);
+    if (half) wanted.value = half.name;
+  }
+
+  function follow(): void {
+    const compile = compileNow();
+    const halves = compile?.halves ?? [];
+    const half = halves.find(each => each.name === wanted.value) ?? halves[0];
+    const before = found.value;
+    if (compile && half && (before?.compile !== compile || before.half !== half)) found.value = { compile, half };
+    else if (!compile || !half) found.value = null;
+    element.hidden = halves.length < 2;
+    fill(element, ...halves.map(each => {
+      const name = compile ? halfName(compile, each.name) || each.name : each.name;
+      return button("ex-choice", name, () => (wanted.value = each.name), { "aria-pressed": String(each === half) });
+    }));
+  }
+
+  return { element, showWith, dispose, looked: found as Readable<Looked | null> };
 }

@@ -33,15 +33,10 @@ export function Picture<Row>(
   const reveal = (of: Key): boolean => canvas.hidden ? table.reveal(of) : linked.reveal(of) || table.reveal(of);
   const linked = Linked(canvas, selection, chosen);
   const ways = choices(`${title}: shown as`, Object.entries(WAYS), shown);
-  const waysShown = ways.element;
-  const element = part(title, [...tools, waysShown], canvas, table.element);
+  const element = part(title, [...tools, ways.element], canvas, table.element);
   const observer = new ResizeObserver(fit);
   observer.observe(canvas);
-  const dispose = ends(
-    () => observer.disconnect(), ways.end,
-    shown.watch(lay),
-    linked, table,
-  );
+  const dispose = ends(() => observer.disconnect(), ways.end, shown.watch(lay), linked, table);
 
   /** Shows other facts. Where they cannot be drawn there is the table alone, and nothing where it is empty as well. */
   function show(draw: Draw, drawable = true): void {
@@ -68,7 +63,7 @@ export function Picture<Row>(
     const drawn = canDraw && shown.value === "drawing";
     canvas.hidden = !drawn;
     table.element.hidden = drawn || (table.isEmpty && !canDraw);
-    waysShown.hidden = !canDraw;
+    ways.element.hidden = !canDraw;
   }
 
   function fit(): void {
@@ -82,8 +77,6 @@ export function Picture<Row>(
 
   return { element, show, reveal, exports, dispose, table };
 }
-
-export type Picture<Row> = ReturnType<typeof Picture<Row>>;
 
 const STYLES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin",

@@ -2,8 +2,7 @@
 
 import type { Check, Misfit } from "./check";
 import { grouped } from "./format";
-import * as kinds from "./kinds";
-import { type RecordData, VERSION } from "./record";
+import { RecordData, VERSION } from "./record";
 import { inflated } from "./inflate";
 
 /** Misfits that are told one by one. */
@@ -12,7 +11,7 @@ const MOST_TOLD = 5;
 /** The record, or what of it is of the right kinds, with a note that says what is not. Throws an Error that says why
  * nothing can be shown. */
 export function readRecord(value: unknown): RecordData {
-  const [record, damage] = fitting<RecordData>(value, "record", "compiles", VERSION, kinds.RecordData);
+  const [record, damage] = fitting<RecordData>(value, "record", "compiles", VERSION, RecordData);
   return damage
     ? { ...record, notes: [...(record.notes ?? []), `Parts of this record are damaged: ${damage}.`] } : record;
 }

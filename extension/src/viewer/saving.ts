@@ -1,9 +1,8 @@
 // What can be saved as a file: the record, one page with everything, and what each open pane offers.
 
-import { openDialog } from "./dialog";
+import { openDialog, type MenuItem } from "./overlays";
 import { h } from "./dom";
 import type { Host, Live } from "./host";
-import type { MenuItem } from "./menu";
 import type { Export } from "./pane";
 import type { Made, ToKernel, ToPage } from "./protocol";
 import { fileName } from "./format";
@@ -84,5 +83,3 @@ export function Saving(root: HTMLElement, host: Host) {
 
   return { whole, items, saveOne };
 }
-
-export type Saving = ReturnType<typeof Saving>;

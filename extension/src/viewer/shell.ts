@@ -1,24 +1,22 @@
 // The viewer's frame: header, stages, panes, and what they share.
 
 import { page } from "./catalogue";
-import { copy, openDialog } from "./dialog";
+import { copy, openDialog, type MenuItem, menuButton } from "./overlays";
 import { aria, button, fill, h, on, taken, tool } from "./dom";
-import { Edits } from "./edits";
+import { Edits, KernelUpdates } from "./kernelupdates";
 import { key, parts, type Key } from "./element";
-import { KernelUpdates } from "./kernelupdates";
 import { phrase } from "./format";
 import { entry } from "./collections";
 import { glance } from "./glance";
 import { Grid } from "./grid";
 import { about, helpPage, type Texts, textsOf } from "./help";
 import { type Host, type Json, remembered } from "./host";
-import { another, kindOf, type Layout, reflowed, restored, saved, suggested } from "./layout";
-import { type MenuItem, menuButton } from "./menu";
+import { another, kindOf, reflowed, restored, saved, suggested } from "./layout";
 import type { Model } from "./model";
 import type { Context, Pane, PaneKind } from "./pane";
 import type { AnswerData, PartData, RecordData } from "./record";
 import { Saving } from "./saving";
-import { SearchBox } from "./searchbox";
+import { SearchBox } from "./search";
 import { Selection } from "./selection";
 import { Derived, type Dispose, onChange, Signal } from "./signal";
 import { StageList } from "./stagelist";
@@ -43,6 +41,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   let unchosen = "";
   const front = (): Pane | undefined => grid.pane(grid.openTabs.find(each => kindOf(each) === lastPane) ?? "");
   const paneItems = (): MenuItem[] => kinds.map(kind => ({ label: kind.title, run: () => show(kind.id, null) }));
+  const ids = kinds.map(kind => kind.id);
   const help = () => explain("Keys", false, texts => [helpPage(texts)]);
   const looked = new Derived([model.record, compileId], () => model.compile(compileId.value));
   const selection = Selection(model.links);
@@ -57,9 +56,8 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     if (entry.pane === "") reason(entry.what);
     else show(entry.pane, entry.what);
   });
-  const layout = new Signal(firstLayout());
-  const sized =
-    new ResizeObserver(() => (layout.value = reflowed(layout.value, kinds.map(kind => kind.id), root.clientWidth)));
+  const layout = new Signal(restored(host.recall("layout"), new Set(ids)) ?? suggested(ids, root.clientWidth));
+  const sized = new ResizeObserver(() => (layout.value = reflowed(layout.value, ids, root.clientWidth)));
   sized.observe(root);
   const header = h("header.ex-header");
   const strip = h("div");
@@ -72,7 +70,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
       into.append(answers(kind));
       return kind.open(into, contextOf(tab));
     },
-    about: kind => aboutPane(kind),
+    about: ({ id, title }) => explain(`${title}: what am I looking at?`, true, texts => about(id, texts)),
     fronted: pane => {
       const pinned = selection.pinned.value;
       if (pinned !== null) pane.reveal(pinned);
@@ -93,13 +91,12 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     () => sized.disconnect(), () => follower.end(), () => edits.end(), () => status.dispose(), () => trail.dispose(),
     () => stages.dispose(), () => search.dispose(), () => grid.dispose(),
   );
-  const pressed = (event: KeyboardEvent) => keyed(event);
   const touched = (event: Event) => {
     const panel =
       event.target instanceof Element ? event.target.closest<HTMLElement>("[data-panel], [data-tab]") : null;
     if (panel) lastPane = kindOf(panel.dataset.panel ?? panel.dataset.tab ?? "");
   };
-  disposers.push(on(root, "keydown", pressed), on(root, "focusin", touched), on(root, "click", touched));
+  disposers.push(on(root, "keydown", keyed), on(root, "focusin", touched), on(root, "click", touched));
 
   function dispose(): void {
     disposers.forEach(dispose => dispose());
@@ -150,20 +147,11 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     return true;
   }
 
-  function firstLayout(): Layout {
-    const ids = kinds.map(kind => kind.id);
-    return restored(host.recall("layout"), new Set(ids)) ?? suggested(ids, root.clientWidth);
-  }
-
   function contextOf(tab: string): Context {
     return {
-      model: model, selection: selection, host: host, compile: compileId, looked: looked, stage: stageId, step: step,
-      breakpoint: setting<string>("bytecode.breakpoint", ""),
-      abilities: follower.abilities, edits: edits,
+      model, selection, host, compile: compileId, looked, stage: stageId, step, abilities: follower.abilities, edits,
+      breakpoint: setting<string>("bytecode.breakpoint", ""), show, save: saving.saveOne, reason,
       setting: <T extends Json>(name: string, initial: T) => setting(tab ? `${tab}.${name}` : name, initial),
-      show: (id, what) => show(id, what),
-      save: what => saving.saveOne(what),
-      reason: code => reason(code),
     };
   }
 
@@ -215,12 +203,10 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
       search.element,
       h(
         "div.ex-tools",
-        menuButton("Add a pane", "+ Pane", () => paneItems()),
-        menuButton("Save as a file", "Save", () => saveItems()),
+        menuButton("Add a pane", "+ Pane", paneItems), menuButton("Save as a file", "Save", saveItems),
         tool("Link", "Copy a link to what is shown", () => void copy(root, "Link", host.link(address()))),
         button("ex-button", "Why?", () => reason(""), { title: "The reasons that this record names" }),
-        tool("?", "Keyboard help", () => help(), "Keys"),
-        fold,
+        tool("?", "Keyboard help", help, "Keys"), fold,
       ),
     );
   }
@@ -245,10 +231,6 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   function explain(title: string, side: boolean, body: (texts: Texts) => readonly HTMLElement[]): void {
     const open = (...shown: readonly HTMLElement[]) => openDialog(root, title, side, ...shown);
     void host.page().then(page => open(...body(textsOf(page)))).catch((error: Error) => open(h("p", error.message)));
-  }
-
-  function aboutPane(kind: PaneKind): void {
-    explain(`${kind.title}: what am I looking at?`, true, texts => about(kind.id, texts));
   }
 
   function reason(code: string): void {

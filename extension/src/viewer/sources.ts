@@ -3,7 +3,7 @@
 import { type Key, key, parts } from "./element";
 import { count, phrase, shortFile } from "./format";
 import type { Links } from "./links";
-import type { CompileData, RecordData, SourceData } from "./record";
+import type { CompileData, RecordData, SourceData, SpanData } from "./record";
 import { halfName } from "./stages";
 import { entry } from "./collections";
 
@@ -56,8 +56,7 @@ export function stretchesOf({ sources,
 }
 
 /** Functions in the order in which they were first called, with the last line that is known of each. */
-function functionsOf(compiles: readonly CompileData[]): { readonly name: string; readonly file: string;
-readonly line: number; last: number }[] {
+function functionsOf(compiles: readonly CompileData[]) {
   const found =
     new Map<string, { readonly name: string; readonly file: string; readonly line: number; last: number }>();
   for (const { name, file, line, instructions } of compiles.flatMap(each => each.codes ?? [])) {
@@ -176,41 +175,27 @@ export function timeShare({ alone, shared }: LineTime, total: number): string {
   return alone === 0 || least === 0 ? `≤${most} %` : `${least}–${most} %`;
 }
 
-/** Guards by the source line that asked for them. */
-export function guardsByLine(compiles: readonly CompileData[]): Map<Key, string[]> {
+/** What there is to say of source lines. */
+function byLine(said: readonly (readonly [SpanData | null | undefined, string])[]): Map<Key, string[]> {
   const found = new Map<Key, string[]>();
-  for (const compile of compiles) {
-    for (const { span, expression, words } of compile.guards ?? []) {
-      if (!span) continue;
-      const line = `|${span.file}:${span.line}`;
-      entry(found, line, () => []).push(words || expression);
-    }
-  }
+  for (const [span, text] of said) if (span) entry(found, `|${span.file}:${span.line}`, () => []).push(text);
   return found;
 }
+
+/** Guards by the source line that asked for them. */
+export const guardsByLine = (compiles: readonly CompileData[]): Map<Key, string[]> => byLine(
+  compiles.flatMap(each => each.guards ?? []).map(({ span, words, expression }) => [span, words || expression]));
 
 /** Breaks by the source line where the graph ends; one that ends the graphs of several frames is one. */
 export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[]> {
-  const found = new Map<Key, string[]>();
-  for (const compile of compiles) {
-    for (const { span, why } of compile.breaks ?? []) {
-      if (!span) continue;
-      const line = `|${span.file}:${span.line}`;
-      const reason = `${why.title}${why.detail ? `: ${why.detail}` : ""}`;
-      const known = entry(found, line, () => []);
-      if (!known.includes(reason)) known.push(reason);
-    }
-  }
-  return found;
+  const found = byLine(compiles.flatMap(each => each.breaks ?? [])
+    .map(({ span, why }) => [span, phrase([why.title, why.detail], ": ")]));
+  return new Map([...found].map(([line, reasons]) => [line, [...new Set(reasons)]]));
 }
 
 /** What changed before a recompile, by the line that made the guard which then failed. */
-export function changesByLine({ history = [] }: RecordData): Map<Key, string[]> {
-  const found = new Map<Key, string[]>();
-  for (const { changes = [] } of history) for (const { span, said } of changes) if (span)
-    entry(found, `|${span.file}:${span.line}`, () => []).push(said);
-  return found;
-}
+export const changesByLine = ({ history = [] }: RecordData): Map<Key, string[]> =>
+  byLine(history.flatMap(each => each.changes ?? []).map(({ span, said }) => [span, said]));
 
 /** Where a source line's key points to. */
 export function place(line: Key): { file: string; line: number } {

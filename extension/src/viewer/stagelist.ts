@@ -1,6 +1,6 @@
 // The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
 
-import { aria, button, fill, h, named, nearest, on, taken } from "./dom";
+import { button, fill, h, markOption, named, on, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./kernelupdates";
 import { count, grouped, phrase, seconds } from "./format";
@@ -8,8 +8,8 @@ import { sum } from "./collections";
 import type { Context } from "./pane";
 import type { BreakData, CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
-import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase,
-  phases } from "./stages";
+import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases
+  } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -39,7 +39,6 @@ export function StageList(
   const current = (): CompileData | undefined => context.looked.value;
   /** The stages in the order of the list: without those that changed nothing, unless they are asked for or selected. */
   const walked = (): readonly StageData[] => (current() ? phases(current()!) : []).flatMap(phase => kept(phase));
-  const optionId = (stage: StageData): string => `${name}-stage-${stage.id}`;
   const element = h("nav.ex-nav", { "aria-label": "Compiles and stages" }, tree, heading, list);
   const dispose = ends(
     watchAny(render, context.model.record, context.compile, unchanged, activity), onChange(context.stage, mark),
@@ -80,7 +79,7 @@ export function StageList(
         h("span.ex-stage-name", `${running.stage} …`), h("span.ex-stage-time", "running")));
     } else if (stages.length === 0) {
       list.append(h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
-        "No stage has ended yet."));
+        "No stage has finished yet."));
     }
     mark();
   }
@@ -120,8 +119,8 @@ export function StageList(
     return h(
       "div", {
         role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
-        id: optionId(stage), "data-stage": stage.id, title: phrase([stage.name, stage.error || changeText], ": "),
-        onclick: () => select(stage, true),
+        id: `${name}-stage-${stage.id}`, "data-stage": stage.id, onclick: () => select(stage, true),
+        title: phrase([stage.name, stage.error || changeText], ": "),
       },
       h("span.ex-stage-name", stage.name),
       h("span.ex-stage-note", phrase(notes, " ")),
@@ -135,14 +134,7 @@ export function StageList(
       render();
       return;
     }
-    for (const option of list.querySelectorAll<HTMLElement>("[role=option]")) {
-      const selected = option.dataset.stage === chosen;
-      aria(option, "selected", selected);
-      if (selected) {
-        aria(list, "activedescendant", option.id);
-        nearest(list, option);
-      }
-    }
+    markOption(list, option => option.dataset.stage === chosen);
   }
 
   function select(stage: StageData, open: boolean): void {
@@ -208,8 +200,6 @@ export function StageList(
 
   return { element, list, focus, dispose };
 }
-
-export type StageList = ReturnType<typeof StageList>;
 
 /** Those around the one at `at`; `more` makes a row for those before and after, which leads to the nearest of them. */
 function listed<T>(all: readonly T[], at: number, row: (each: T) => HTMLElement,

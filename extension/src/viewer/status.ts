@@ -85,8 +85,6 @@ export function Status(context: Context, follower: KernelUpdates) {
   return { element, dispose };
 }
 
-export type Status = ReturnType<typeof Status>;
-
 function doing({ compile, stage, what }: Activity): string {
   if (!stage) return what || "Working";
   return `${compile}: ${stage}${what ? `, ${what}` : ""}`;

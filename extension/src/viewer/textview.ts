@@ -1,19 +1,19 @@
 // A read-only text whose lines stand for elements: colored by source line, lit up with the chain of what is selected.
+// And the lines of a record's texts as its rows.
 
 import { EditorState, type Extension, RangeSetBuilder, StateEffect } from "@codemirror/state";
-import {
-  Decoration, type DecorationSet, EditorView, gutter, GutterMarker, keymap, ViewPlugin, type ViewUpdate,
-} from "@codemirror/view";
+import { Decoration, type DecorationSet, EditorView, gutter, GutterMarker, keymap, ViewPlugin, type ViewUpdate } from
+  "@codemirror/view";
 import { h } from "./dom";
-import type { Key } from "./element";
+import { type Key, isSourceLine, key, syntheticReason } from "./element";
 import { phrase } from "./format";
 import { entry } from "./collections";
 import { type Color, colorClass } from "./palette";
-import { Ruler } from "./ruler";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 import { type TokenKind, quotes, tokens } from "./syntax";
 import { ends } from "./signal";
+import type { CompileData, LineData, TextData } from "./record";
 
 export interface TextRow {
   readonly text: string;
@@ -418,4 +418,72 @@ class Marks extends GutterMarker {
       return made;
     }));
   }
+}
+
+const RULER_WIDTH = 8;
+const LEAST_MARK = 2;
+
+function Ruler() {
+  const element = h("canvas.ex-ruler", { width: RULER_WIDTH, "aria-hidden": "true" });
+  let marked: readonly number[] = [];
+  let total = 1;
+  let height = 0;
+  const sized = new ResizeObserver(([entry]) => {
+    height = Math.round(entry?.contentRect.height ?? 0);
+    draw();
+  });
+  const dispose = () => sized.disconnect();
+  sized.observe(element);
+
+  /** Marks these lines (from 0, ascending) of a text of `of` lines. */
+  function show(lines: readonly number[], of: number): void {
+    marked = lines;
+    total = Math.max(1, of);
+    draw();
+  }
+
+  function draw(): void {
+    const drawing = element.getContext("2d");
+    if (!drawing || height === 0) return;
+    if (element.height !== height) element.height = height;
+    drawing.clearRect(0, 0, RULER_WIDTH, height);
+    if (marked.length === 0) return;
+    drawing.fillStyle = getComputedStyle(element).color;
+    const each = height / total;
+    const high = Math.max(LEAST_MARK, Math.ceil(each));
+    for (const line of marked) drawing.fillRect(0, Math.floor(line * each), RULER_WIDTH, high);
+  }
+
+  return { element, show, dispose };
+}
+
+type Linking = Pick<Model, "links" | "palette" | "files">;
+
+/** The rows of a text of a compile: what each line is about, its source line's color, and why it has none (said once
+ * for a run of lines of the same reason). */
+export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking,
+    numbered = false): TextRow[] {
+  let lastNote: string | undefined;
+  return (text?.lines ?? []).map((line, n) => {
+    const row = rowOf(line, compile, model, numbered ? String(n + 1) : undefined);
+    const repeated = row.note !== undefined && row.note === lastNote;
+    lastNote = row.note;
+    return repeated ? { ...row, note: undefined } : row;
+  });
+}
+
+function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linking,
+    number: string | undefined): TextRow {
+  const text = model.files.value.inLine(line);
+  const causes = (origins ?? []).map(origin => key(compile.id, origin));
+  const own = id ? key(compile.id, id) : null;
+  const color = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);
+  const realOrigins = (origins ?? []).filter(origin => syntheticReason(origin) === null);
+  const stands = own ? [own] : realOrigins.map(origin => key(compile.id, origin));
+  if (color !== null || (!own && causes.length === 0)) return { text, stands, color, number };
+  const links = model.links.value;
+  const reasons = new Set((own ? [own] : causes).flatMap(each => links.synthetic(each)));
+  const direct = (origins ?? []).some(isSourceLine);
+  return { text, stands, color, number,
+    note: reasons.size && !direct ? `no source line: ${[...reasons].join(", ")}` : undefined };
 }

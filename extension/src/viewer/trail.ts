@@ -60,8 +60,6 @@ export function Trail(context: Context) {
   return { element, dispose };
 }
 
-export type Trail = ReturnType<typeof Trail>;
-
 /** An element's name as a person reads it. */
 export function nameOf(what: Key, files: FileNames): string {
   const { id } = parts(what);

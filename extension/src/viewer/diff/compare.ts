@@ -8,7 +8,7 @@ import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData
 import { shortTarget } from "../panes/graphs/operations";
 import { FileNames } from "../sources";
 import { artifact, callsIn, halfName, PHASES, phases } from "../stages";
-import { renamedDiff } from "./renamed";
+import { renamedDiff } from "./lines";
 
 export interface CompilePair {
   readonly before?: CompileData;

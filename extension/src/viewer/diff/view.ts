@@ -1,26 +1,31 @@
-// Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other.
+// Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other; in a page of two
+// records, the choice of the compiles.
 
-import { aria, button, fill, h, nearest, on, taken, tool } from "../dom";
-import { count, fileName, seconds } from "../format";
+import { aria, button, fill, h, markOption, on, taken, tool } from "../dom";
+import { count, fileName, seconds, phrase } from "../format";
 import { Links } from "../links";
 import { Palette } from "../palette";
 import type { Export } from "../pane";
 import type { CompileData, RecordData } from "../record";
 import { stepChanges } from "../panes/bytecode/steps";
-import { rowsOf } from "../rows";
+import { rowsOf, type TextRow, TextView } from "../textview";
 import { couple, Selection } from "../selection";
 import { ends, onChange, Signal } from "../signal";
 import type { FileNames } from "../sources";
-import { type TextRow, TextView } from "../textview";
-import { comparable, type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
-import { aligned, unified } from "./rows";
+import { comparable, type CompilePair, facts, linesOf, type StagePair, stagePairs, compilePairs } from "./compare";
+import { aligned, unified } from "./lines";
+import { type Host, remembered } from "../host";
+import { menuButton } from "../overlays";
+import { Saving } from "../saving";
+import { notesOf } from "../status";
+import { compileName } from "../stages";
 
 export interface Version {
   readonly name: string;
   readonly record: RecordData;
 }
 
-export interface Wishes {
+interface Wishes {
   /** "split" or "unified". */
   readonly mode: Signal<string>;
   /** Whether runs of equal lines are hidden. */
@@ -125,14 +130,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
   }
 
   function render(): void {
-    for (const option of list.querySelectorAll<HTMLElement>("[role=option]")) {
-      const selected = Number(option.dataset.n) === chosen.value;
-      aria(option, "selected", selected);
-      if (selected) {
-        aria(list, "activedescendant", option.id);
-        nearest(list, option);
-      }
-    }
+    markOption(list, option => Number(option.dataset.n) === chosen.value);
     clear();
     const stage = stages[chosen.value];
     if (!stage) return summary();
@@ -221,3 +219,51 @@ function side(version: Version, links: Links, lines: readonly string[]): DiffSid
   return { ...version, model: { links: linking, palette: new Signal(Palette(links, lines)),
     files: new Signal(comparable(version.record)) }, selection: Selection(linking) };
 }
+
+const NARROW = 720;
+let mounted = 0;
+
+/** `first` says which compiles to begin with; the first ones where it is absent, or says so of none. */
+export function DiffShell(
+  root: HTMLElement, before: RecordData, after: RecordData, host: Host, first?: (pair: CompilePair) => boolean,
+) {
+  let view: DiffView | null = null;
+  const name = `ex-diff-page${++mounted}`;
+  const pairs = compilePairs(before, after);
+  const [mode, endMode] = remembered<string>(host, "diff.mode", root.clientWidth < NARROW ? "unified" : "split");
+  const [folded, endFolded] = remembered<boolean>(host, "diff.folded", false);
+  const saving = Saving(root, host);
+  const chooser = h("select.ex-select", { "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
+    h("option", { value: n },
+      `${pair.before ? compileName(pair.before) : "nothing"} → ${pair.after ? compileName(pair.after) : "nothing"}`)));
+  const [old, fresh] =
+    before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
+  const badge = (record: RecordData) => h("span.ex-badge",
+    { title: "The compiler, and what it generated code for" }, phrase([record.engine, record.target], " · "));
+  const header = h(
+    "header.ex-header",
+    h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before),
+      ...(before.engine === after.engine && before.target === after.target ? [] : [badge(after)])),
+      pairs.length > 1 ? chooser : null,
+    h("div.ex-tools", menuButton("Save as a file", "Save", () => saving.items(view?.exports() ?? []))),
+  );
+  const body = h("div.ex-body");
+  fill(root, header, h("div.ex-status", ...notesOf(before, old), ...notesOf(after, fresh)), body);
+  const show = () => {
+    view?.dispose();
+    const pair = pairs[Number(chooser.value || 0)] ?? {};
+    view = DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, { mode, folded });
+    fill(body, view.element);
+  };
+  on(chooser, "change", show);
+  if (first) chooser.value = String(Math.max(0, pairs.findIndex(first)));
+  show();
+  const dispose = ends(
+    endMode, endFolded, host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => view?.dispose(),
+    () => fill(root),
+  );
+
+  return { dispose };
+}
+
+export type DiffShell = ReturnType<typeof DiffShell>;

@@ -1,19 +1,21 @@
-// One method beside others: what is known of it, and the texts of what it captured.
+// One method beside others: what is known of it, the texts of what it captured as rows that the program's lines link,
+// and of eager each operation's way through the dispatcher.
 
-import type { DataTable } from "../datatable";
+import { choices } from "../choices";
+import { DataTable, figure } from "../datatable";
 import { button, fill, h, named } from "../dom";
-import { fileName, phrase } from "../format";
+import { fileName, phrase, percent, seconds } from "../format";
 import type { Links } from "../links";
 import type { Palette } from "../palette";
 import type { Export } from "../pane";
 import type { Selection } from "../selection";
-import type { Signal } from "../signal";
-import type { FileNames } from "../sources";
-import { TextView } from "../textview";
+import { ends, Signal } from "../signal";
+import { type FileNames, stretchesOf } from "../sources";
+import { TextView, type TextRow } from "../textview";
 import type { MethodData, MethodsData, OperationCallData, TriedInputData } from "./data";
-import { operationTable } from "./operations";
-import { textRows } from "./program";
 import { EAGER, outcome, summary, times, verdictText, verdictOn } from "./verdicts";
+import { key } from "../element";
+import type { TextData } from "../record";
 
 const ABOUT = "About";
 const OPERATIONS = "Operations";
@@ -28,29 +30,25 @@ export interface Shared {
 
 export function MethodColumn(method: MethodData, shared: Shared, close: () => void) {
   const body = h("div.ex-body-text");
-  let chosen: string;
   let shownAs: TextView | DataTable<OperationCallData> | null = null;
-  const dispose = () => shownAs?.dispose();
-  const of = method;
-  const choices = h("div.ex-choices", { role: "group", "aria-label": `${method.name}: shown` });
   const views = (method.views ?? []).map(each => each.title);
   const operations = method.name === EAGER && shared.data.operations?.length ? [OPERATIONS] : [];
   const names = [...operations, ...views, ABOUT];
-  chosen = names[0] ?? ABOUT;
+  const chosen = new Signal(names[0]!);
+  const tabs = choices(`${method.name}: shown`, names.map(name => [name, name] as const), chosen);
   const element = h(
     "section.ex-column", { "aria-label": method.name },
     h("div.ex-bar",
-      h("h2", method.name), choices,
+      h("h2", method.name), tabs.element,
       h("div.ex-tools", button("ex-button", "×", close, { "aria-label": `Close ${method.name}`, title: "Close" }))),
     h("div.ex-facts-line", summary(method)),
     body,
   );
-  render();
+  const dispose = ends(chosen.watch(render), tabs.end, () => shownAs?.dispose());
 
   /** What came of an input. */
   function open(input: TriedInputData): void {
-    chosen = ABOUT;
-    render();
+    chosen.value = ABOUT;
     const card = named(body, "data-input", input.name) ?? body.querySelector<HTMLElement>(".ex-cards");
     card?.scrollIntoView({ block: "nearest" });
     card?.focus({ preventScroll: true });
@@ -61,25 +59,20 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
       const text = shownAs?.text ?? body.innerText;
       return typeof text === "string" ? text : text();
     };
-    return [{ kind: "txt", name: fileName(`${of.name} ${chosen}`), make }];
+    return [{ kind: "txt", name: fileName(`${method.name} ${chosen.value}`), make }];
   }
 
   function render(): void {
-    dispose();
+    shownAs?.dispose();
     shownAs = null;
-    fill(choices, ...names.map(name => button("ex-choice", name, () => {
-        chosen = name;
-        render();
-        choices.querySelector<HTMLElement>("[aria-pressed=true]")?.focus();
-      }, { "aria-pressed": String(name === chosen) })));
-    const view = of.views?.find(each => each.title === chosen);
+    const view = method.views?.find(each => each.title === chosen.value);
     const { data, selection, files, model } = shared;
     fill(body);
     if (view) {
       shownAs = TextView(body, shared);
       shownAs.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text",
-        label: `${view.title} of ${of.name}` });
-    } else if (chosen === OPERATIONS) {
+        label: `${view.title} of ${method.name}` });
+    } else if (chosen.value === OPERATIONS) {
       shownAs = operationTable(data, selection, files);
       body.append(h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Eager's operations" },
         shownAs.element));
@@ -89,7 +82,6 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
   }
 
   function about(): HTMLElement {
-    const method = of;
     const made = !outcome(method);
     const code = (text: string) => h("pre.ex-m-said", text);
     const facts: [name: string, what: (Node | string)[]][] = [
@@ -115,7 +107,7 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
   }
 
   function card(input: TriedInputData): HTMLElement[] {
-    const verdict = verdictOn(of, input);
+    const verdict = verdictOn(method, input);
     if (!verdict) return [];
     const error = verdict.error ? `largest difference ${verdict.error.toPrecision(3)}` : "";
     const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""],
@@ -132,3 +124,61 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
 }
 
 export type MethodColumn = ReturnType<typeof MethodColumn>;
+
+/** Every line of the program that something was made for, as keys. */
+export function programLines({ methods, operations }: MethodsData): string[] {
+  const texts = methods.flatMap(
+    method => (method.views ?? []).flatMap(view => view.text.lines.flatMap(([, , origins]) => origins ?? [])));
+  const places = [...texts, ...(operations ?? []).flatMap(each => (each.where ? [each.where] : []))];
+  return [...new Set(places)].map(place => key("", place));
+}
+
+export function sourceRows(data: MethodsData, palette: Palette): TextRow[] {
+  return stretchesOf(data).flatMap(({ file, name, first, lines }): TextRow[] => [
+    { text: `${name}, from line ${first}`, style: "heading" },
+    ...lines.map((text, n): TextRow => {
+      const line = key("", `${file}:${first + n}`);
+      return { text, stands: [line], color: palette.of(line), number: String(first + n) };
+    }),
+  ]);
+}
+
+export function textRows(text: TextData, palette: Palette): TextRow[] {
+  return text.lines.map(([line, , origins], n) => {
+    const stands = (origins ?? []).map(place => key("", place));
+    return { text: line, stands, color: palette.ofAll(stands), number: String(n + 1) };
+  });
+}
+
+function operationTable({ operations = [] }: MethodsData, selection: Selection,
+    files: FileNames): DataTable<OperationCallData> {
+  const total = operations.reduce((sum, each) => sum + each.seconds, 0);
+  const table = DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
+    figure("#", each => operations.indexOf(each) + 1),
+    { name: "operation", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
+    figure("time", each => each.seconds, seconds),
+    figure("share", each => (total ? each.seconds / total : null), percent),
+    { name: "dispatch keys in order", text: wayText, cell: way },
+    { name: "inside the kernel", text: inside },
+    { name: "result", text: each => each.result, cell: each => h("code", each.result) },
+    { name: "line", text: each => files.inText(each.where) },
+  ], selection, { keys: each => (each.where ? [key("", each.where)] : []) });
+  table.show(operations);
+  return table;
+}
+
+const inside = ({ dtype, layout, device }: OperationCallData): string => phrase([dtype, layout, device], ", ");
+
+function wayText({ steps }: OperationCallData): string {
+  return steps.map(step => (step.does === "kernel" ? step.key : `(${step.key})`)).join(" → ");
+}
+
+function way({ steps }: OperationCallData): HTMLElement {
+  const parts = steps.flatMap((step, n) => {
+    const passes = step.does !== "kernel";
+    const shown = h("span", { class: passes ? "ex-detail" : "ex-m-key", title: `${step.does}: ${step.place}` },
+      passes ? `(${step.key})` : step.key);
+    return n > 0 ? [" → ", shown] : [shown];
+  });
+  return h("span", ...parts);
+}

@@ -4,18 +4,17 @@ import type { DataTable } from "../datatable";
 import { fill, h, on } from "../dom";
 import type { Host, Json } from "../host";
 import { Links } from "../links";
-import { menuButton } from "../menu";
+import { menuButton } from "../overlays";
 import { Palette } from "../palette";
 import type { Export } from "../pane";
 import { Saving } from "../saving";
 import { Selection } from "../selection";
 import { ends, onChange, Signal } from "../signal";
 import { FileNames } from "../sources";
-import { divided } from "../split";
+import { divided } from "../grid";
 import { TextView } from "../textview";
-import { MethodColumn, type Shared } from "./column";
+import { MethodColumn, type Shared, programLines, sourceRows } from "./column";
 import type { MethodData, MethodsData } from "./data";
-import { programLines, sourceRows } from "./program";
 import { firstShown, LEGEND, verdictTable } from "./verdicts";
 
 const VERSIONS: readonly string[] = ["torch", "python"];
@@ -41,7 +40,13 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
     },
   });
   const [program, source] = programColumn(shared);
-  const body = stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", columns));
+  const hint = h("p.ex-hint", data.timing ? `${LEGEND} Times: ${data.timing}.` : LEGEND);
+  const verdicts = h("div.ex-cell.ex-m-verdicts",
+    h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, hint));
+  /** Of the height: as much as it needs at first. */
+  const share = Math.min(0.5, ((data.methods.length + 3) * ROW_PIXELS) / Math.max(root.clientHeight, 1));
+  const body = h("div.ex-column.ex-m-rows",
+    ...divided([verdicts, h("div.ex-cell", columns)], "horizontal", [share, 1 - share]));
   const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" },
     h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
   fill(root, header(table), ...(notice ? [notice] : []), body);
@@ -67,12 +72,6 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
       "header.ex-header", h("div.ex-title", h("h1", data.title), ...versions),
       h("div.ex-tools", menuButton("Save as a file", "Save", items)),
     );
-  }
-
-  /** The table above the columns, with a border between that can be moved; as high as it needs at first. */
-  function stacked(top: HTMLElement, bottom: HTMLElement): HTMLElement {
-    const share = Math.min(0.5, ((shared.data.methods.length + 3) * ROW_PIXELS) / Math.max(root.clientHeight, 1));
-    return h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [share, 1 - share]));
   }
 
   function key(event: KeyboardEvent): void {
@@ -113,14 +112,6 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
   }
 
   return { dispose };
-}
-
-export type MethodsShell = ReturnType<typeof MethodsShell>;
-
-function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement {
-  const hint = h("p.ex-hint", timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
-  return h("div.ex-cell.ex-m-verdicts",
-    h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, hint));
 }
 
 function programColumn(shared: Shared): readonly [HTMLElement, TextView] {

@@ -1,6 +1,6 @@
 // Where the graph was split, why, and what Python did in between; what failed, and what was compiled again.
 
-import { copy } from "../dialog";
+import { copy } from "../overlays";
 import { button, fill, h, on } from "../dom";
 import { key } from "../element";
 import { count, fileName, seconds } from "../format";

@@ -23,8 +23,6 @@ export function diff(into: HTMLElement, context: Context): Pane {
   let choices: readonly (readonly [label: string, version: Version, compile: CompileData])[] = [];
   let chosen = "";
   let view: DiffView | null = null;
-  const reveal = (): boolean => false;
-  const exports = () => view?.exports() ?? [];
   const file =
     h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
   const open = button("ex-button", "Open a record…", () => file.click());
@@ -92,7 +90,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
     fill(body, view.element);
   }
 
-  return { reveal, exports, dispose };
+  return { reveal: () => false, exports: () => view?.exports() ?? [], dispose };
 }
 
 function named(version: Version, compile: CompileData): Version {

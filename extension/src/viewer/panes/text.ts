@@ -1,16 +1,15 @@
 // The selected stage's artifact as text, or as what it changed in the one before.
 
-import { reasonLink } from "../reasonlink";
+import { reasonLink } from "../catalogue";
 import { fill, h, on } from "../dom";
 import { key } from "../element";
 import { fileName, phrase } from "../format";
-import { DIFFERS, lineDiff } from "../linediff";
+import { lineDiff, unified } from "../diff/lines";
 import type { Context, Pane } from "../pane";
 import type { CompileData, RewriteData, StageData } from "../record";
-import { rowsOf } from "../rows";
+import { rowsOf, type TextRow, TextView } from "../textview";
 import { watchAny } from "../signal";
 import { artifact, halfName, stageBefore } from "../stages";
-import { type TextRow, TextView } from "../textview";
 import { found, Walk } from "../walk";
 
 export function text(into: HTMLElement, context: Context): Pane {
@@ -64,7 +63,8 @@ export function text(into: HTMLElement, context: Context): Pane {
     nothing.textContent = rows.length > 0 ? "" : why(stage);
     nothing.hidden = rows.length > 0;
     body.hidden = rows.length === 0;
-    if (changes.value && compile && before) rows = changed(rowsOf(before.body, compile, context.model), rows);
+    if (changes.value && compile && before)
+      rows = unified(rowsOf(before.body, compile, context.model), rows, false, lineDiff).rows;
     view.show({ rows, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
     walk.show(rewrites().length - 1);
     if (rewrites()[walk.at]?.[0] !== context.stage.value)
@@ -107,13 +107,4 @@ function why(stage: StageData | undefined): string {
   if (!stage) return "No stage is selected, or none has ended yet.";
   if (stage.error) return `The stage failed and made nothing: ${stage.error}`;
   return "This stage has no text in the record.";
-}
-
-function changed(before: readonly TextRow[], after: readonly TextRow[]): TextRow[] {
-  return lineDiff(before.map(row => row.text), after.map(row => row.text)).flatMap(({ kind, from, to }): TextRow[] => {
-    if (kind === "same") return to.map(n => after[n] as TextRow);
-    const gone = from.map(n => ({ ...(before[n] as TextRow), style: "removed" as const, number: DIFFERS.removed }));
-    const fresh = to.map(n => ({ ...(after[n] as TextRow), style: "added" as const, number: DIFFERS.added }));
-    return [...gone, ...fresh];
-  });
 }

@@ -1,20 +1,19 @@
 // The ranks of one job: which compiles they have in common, where they part, and any two of them stage by stage.
 
 import type { CompilePair } from "../diff/compare";
-import { DiffShell } from "../diff/shell";
+import { DiffShell } from "../diff/view";
 import { type TableColumn, DataTable, figure } from "../datatable";
 import { button, fill, h, on } from "../dom";
 import { count, grouped, seconds } from "../format";
 import type { Host } from "../host";
 import { Links } from "../links";
-import { menuButton } from "../menu";
+import { menuButton } from "../overlays";
 import type { RecordData } from "../record";
 import { Saving } from "../saving";
 import { Selection } from "../selection";
 import { ends, Signal } from "../signal";
-import { divided } from "../split";
-import type { RankCompileData, RankData, RanksData } from "./data";
-import { absentText, LEGEND, missingText, divergenceText, resultText } from "./words";
+import { divided } from "../grid";
+import type { RankCompileData, RankData, RanksData, RankDivergenceData } from "./data";
 
 /** `damage` says what of the data was of the wrong kind and is left out. */
 export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damage = "") {
@@ -108,8 +107,6 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
   return { dispose };
 }
 
-export type RanksShell = ReturnType<typeof RanksShell>;
-
 const number = (name: string, of: (rank: RankData) => number): TableColumn<RankData> => figure(name, of, grouped);
 
 const COLUMNS: readonly TableColumn<RankData>[] = [
@@ -121,3 +118,37 @@ const COLUMNS: readonly TableColumn<RankData>[] = [
     order: each => each.seconds, numeric: true },
   { name: "damage", text: each => each.error ?? "" },
 ];
+
+const LEGEND = "Same letter: the same output, except addresses, device index and paths. –: no such compile.";
+
+export function resultText(compile: RankCompileData, rank: number): string {
+  const [kind, spent] = [compile.kinds[rank], compile.seconds[rank]];
+  return kind ? `${kind} ${spent == null ? "" : seconds(spent)}`.trim() : "–";
+}
+
+export function divergenceText({ rank, what, line }: RankDivergenceData, ranks: readonly RankData[]): string {
+  return `${ranks[rank]?.name ?? `rank ${rank}`}: ${what}, line ${line}`;
+}
+
+/** "" where none is missing. */
+export function missingText({ missing = [] }: RanksData): string {
+  if (missing.length === 0) return "";
+  return missing.length === 1 ? `Rank ${missing[0]} left no log here.` : `Ranks ${ranges(missing)} left no logs here.`;
+}
+
+/** "0 to 2, 5". */
+function ranges(numbers: readonly number[]): string {
+  const found: [number, number][] = [];
+  for (const each of numbers) {
+    const last = found.at(-1);
+    if (last && each === last[1] + 1) last[1] = each;
+    else found.push([each, each]);
+  }
+  return found.map(([from, to]) => (from === to ? String(from) : `${from} to ${to}`)).join(", ");
+}
+
+/** Which ranks do not have a compile that others have; "" where all do. */
+export function absentText({ kinds }: RankCompileData, ranks: readonly RankData[]): string {
+  const without = ranks.filter((_, n) => !kinds[n]).map(each => each.name);
+  return without.length ? `not compiled on ${without.join(", ")}` : "";
+}

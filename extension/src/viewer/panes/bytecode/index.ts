@@ -8,7 +8,7 @@ import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
-import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, valueText,
+import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, valueText, 
   type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
 import { ends } from "../../signal";
 
@@ -106,7 +106,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     const same = all().find(code => code.name === shownCode?.name && code.role === shownCode.role);
     showCode(same ?? all()[0]);
     const lost = compile?.left_out?.EvaluatorStep ?? 0;
-    walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
+    walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later step")} not kept` : "");
     const before = context.edits.before.value?.compiles.find(each => each.id === compile?.id);
     const other = before && compile ? stepChanges(before, compile) : [];
     fill(changed,
@@ -211,7 +211,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
       const alive = inputs.flatMap(
         ({ role = "argument", source }) => (role === "argument" ? [source.replace(/^L\['(___)?(.*)'\]$/, "$2")] : []));
       return [button("ex-link", `Go on in ${id} ${called || title}`, () => (context.compile.value = id)),
-        h("span", `with ${alive.join(", ") || "nothing"}`)];
+        h("span", `live variables: ${alive.join(", ") || "none"}`)];
     });
     return h(
       "div.ex-notice.ex-warned", h("strong", `⤶ The graph ends here: ${why.title}`), h("span", why.detail ?? ""),

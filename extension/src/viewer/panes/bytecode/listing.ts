@@ -1,12 +1,11 @@
 // A code object as lines: each source line, and the instructions that it became.
 
-import { key } from "../../element";
+import { key, syntheticReason } from "../../element";
 import { phrase } from "../../format";
 import { own } from "../../collections";
 import type { Model } from "../../model";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
 import type { TextRow } from "../../textview";
-import { syntheticReason } from "../../element";
 
 /** The rows of a code, and the row of each instruction. */
 export function listing(code: CodeData, compile: CompileData,

@@ -5,11 +5,10 @@ import { bytes, fileName, phrase, scaled, seconds } from "../../format";
 import { own } from "../../collections";
 import type { Context, Export, Pane } from "../../pane";
 import type { CompileData, KernelData } from "../../record";
-import { rowsOf } from "../../rows";
+import { rowsOf, TextView } from "../../textview";
 import { made, program } from "../../saving";
 import { ends, onChange } from "../../signal";
 import { halfName, whyNone } from "../../stages";
-import { TextView } from "../../textview";
 import { intel } from "./intel";
 import { firstUnit, KINDS, type Spot, spotOf, type Unit, unitsOf } from "./units";
 

@@ -1,8 +1,10 @@
-// The same drawing on a canvas: for what is far away, or too much for SVG.
+// The same drawing on a canvas: for what is far away, or too much for SVG; and small in a corner, with what is in view
+// marked.
 
-import { type Camera, type Rectangle } from "./camera";
+import type { Camera, Rectangle } from "./camera";
 import { type Line, type DrawnItem, overlap, type Scene } from "./scene";
 import { entry } from "../../collections";
+import { h, on } from "../../dom";
 
 /** Which lines and marks are lit. */
 export interface Lit {
@@ -129,4 +131,58 @@ function write(context: CanvasRenderingContext2D, mark: DrawnItem, colors: Color
   }
   context.fillStyle = colors.of(mark.open ? "--ex-fg2" : "--ex-fg");
   context.fillText(mark.label.title, x, y);
+}
+
+const MAP_WIDTH = 110;
+const MAP_HEIGHT = 150;
+
+export function Minimap(to: (x: number, y: number) => void) {
+  const canvas = h("canvas");
+  const view = h("div.ex-g-seen");
+  let ownScale = 1;
+  let ownSize = { width: 0, height: 0 };
+  const element = h("div.ex-g-minimap", { "aria-hidden": "true" }, canvas, view);
+  const go = (event: PointerEvent) => {
+    const box = canvas.getBoundingClientRect();
+    to((event.clientX - box.left) / ownScale, (event.clientY - box.top) / ownScale);
+  };
+  on(element, "pointerdown", event => {
+    element.setPointerCapture(event.pointerId);
+    go(event);
+  });
+  on(element, "pointermove", event => {
+    if (element.hasPointerCapture(event.pointerId)) go(event);
+  });
+
+  function show(scene: Scene, colors: Colors): void {
+    ownSize = { width: scene.width, height: scene.height };
+    if (!scene.width || !scene.height) return;
+    ownScale = Math.min(MAP_WIDTH / scene.width, MAP_HEIGHT / scene.height);
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [Math.max(scene.width * ownScale, 4), Math.max(scene.height * ownScale, 4)];
+    Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+    const context = canvas.getContext("2d");
+    if (!context) return;
+    context.setTransform(ratio * ownScale, 0, 0, ratio * ownScale, 0, 0);
+    const least = 1 / ownScale;
+    for (const mark of scene.marks) {
+      context.fillStyle = colors.of(mark.open ? "--ex-g-frame" : mark.color || mark.bars[0]?.[0] || "--ex-fg2");
+      context.fillRect(mark.x, mark.y, Math.max(mark.width, least), Math.max(mark.height, least));
+    }
+  }
+
+  function seen({ x, y, width, height }: Rectangle): void {
+    const [size, scale] = [ownSize, ownScale];
+    const all = x <= 0 && y <= 0 && x + width >= size.width && y + height >= size.height;
+    element.hidden = all || !size.width;
+    const [left, top] = [Math.max(x, 0), Math.max(y, 0)];
+    Object.assign(view.style, {
+      left: `${left * scale}px`, top: `${top * scale}px`,
+      width: `${Math.max(0, Math.min(x + width, size.width) - left) * scale}px`,
+      height: `${Math.max(0, Math.min(y + height, size.height) - top) * scale}px`,
+    });
+  }
+
+  return { element, show, seen };
 }

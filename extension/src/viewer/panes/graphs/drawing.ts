@@ -4,15 +4,13 @@ import { aria, h, on, taken, tool } from "../../dom";
 import type { Key } from "../../element";
 import { sum } from "../../collections";
 import { ends } from "../../signal";
-import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole,
-  zoomed } from "./camera";
-import { Colors, type Lit, paintCanvas } from "./canvas";
-import { gestures } from "./gestures";
+import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole, zoomed } from
+  "./camera";
+import { Colors, type Lit, paintCanvas, Minimap } from "./canvas";
+import { gestures, next, type Way } from "./gestures";
 import type { Item } from "./groups";
-import { Layers, wholeDrawing } from "./layers";
-import { Minimap } from "./minimap";
+import { Layers, wholeDrawing } from "./svg";
 import { type Line, type DrawnItem, markAt, overlap, type Scene } from "./scene";
-import { next, type Way } from "./walk";
 
 export interface Hooks {
   hovered(mark: DrawnItem | null, x: number, y: number): void;
@@ -309,8 +307,6 @@ export function Drawing(name: string, hooks: Hooks) {
     get at() { return atHand; },
   };
 }
-
-export type Drawing = ReturnType<typeof Drawing>;
 
 const WAYS: { readonly [key: string]: { readonly way: Way; readonly dx: number; readonly dy: number } } = {
   ArrowUp: { way: "up", dx: 0, dy: -1 }, ArrowDown: { way: "down", dx: 0, dy: 1 },

@@ -1,9 +1,8 @@
 // Nodes in groups, groups in groups: by module, or by the kernel that they ended in. What is too much for one picture
-// is cut into parts; layers that are alike are folded into one box.
+// is cut into parts; layers that are alike are folded into one box; a module that is called again further down is a
+// group for each call, since one box would make a cycle of a graph that has none.
 
-import { alike, type Signatures } from "./alike";
-import { onCycles, visits } from "./cycles";
-import type { Family, Vertex } from "./family";
+import type { Family, Vertex, GraphState, StateNode } from "./family";
 import type { Home } from "./kernels";
 import { entry } from "../../collections";
 
@@ -36,7 +35,7 @@ const PART = 100;
 const LEAST_ALIKE = 3;
 const MOST_STEPS = 60;
 
-export interface Ways {
+interface Ways {
   readonly by: Grouping;
   /** Whether forward and backward are groups of their own. */
   readonly sides: boolean;
@@ -270,4 +269,166 @@ export function around(item: Item): Group[] {
   const found: Group[] = [];
   for (let at = item.parent; at?.parent; at = at.parent) found.push(at);
   return found;
+}
+
+interface Members {
+  readonly label: string;
+  readonly vertices: readonly number[];
+}
+
+export function Signatures(family: Family, moduleOf: (index: number) => string) {
+  const found = new Map<Members, string>();
+
+  function of(group: Members): string {
+    return entry(found, group, () => [...family.states.values()].map(state => written(group, state)).join("\n\n"));
+  }
+
+  function written(group: Members, state: GraphState): string {
+    const members = group.vertices.filter(vertex => state.nodes.has(vertex));
+    const inside = new Map(members.map((vertex, n) => [vertex, n]));
+    const outside = new Map<number, number>();
+    const stem = members.reduce<string | null>((found, vertex) => common(found, moduleOf(vertex)), null) ?? "";
+    return members.map(vertex => {
+      const node = state.nodes.get(vertex)!;
+      const inputs = node.sources.map(source => {
+        const own = inside.get(source);
+        if (own !== undefined) return `i${own}`;
+        const data = state.nodes.get(source)!.data;
+        const number = entry(outside, source, () => outside.size);
+        return `o${number} ${data.op === "placeholder" ? "input" : "value"} ${data.type}`;
+      });
+      const { op, target, type } = node.data;
+      return JSON.stringify([
+        op, op.startsWith("call") ? target : "", type, moduleOf(vertex).slice(stem.length), inputs, node.missing.length,
+        node.users.some(user => !inside.has(user)), state.outputs.has(vertex), argumentsOf(node, state),
+      ]);
+    }).join("\n");
+  }
+
+  return { of };
+}
+
+export type Signatures = ReturnType<typeof Signatures>;
+
+/** The call with the names of nodes left out: what remains are constants. */
+function argumentsOf(node: StateNode, state: GraphState): string {
+  const names = new Set([node.data.name, ...node.sources.map(source => state.nodes.get(source)!.data.name)]);
+  return node.call.replace(/[A-Za-z_]\w*/g, word => (names.has(word) ? "_" : word));
+}
+
+function common(one: string | null, other: string): string {
+  if (one === null) return other;
+  let n = 0;
+  while (n < one.length && one[n] === other[n]) n++;
+  return one.slice(0, n);
+}
+
+/** Runs of at least `least` neighbors that count up and are alike. */
+function alike<G extends Members>(groups: readonly G[], signatures: Signatures, least: number): G[][] {
+  const runs: G[][] = [];
+  let run: G[] = [];
+  const close = () => {
+    if (run.length >= least) runs.push(run);
+    run = [];
+  };
+  for (const group of groups) {
+    const last = run[run.length - 1];
+    const similar = last && stem(last.label) === stem(group.label) && last.vertices.length === group.vertices.length;
+    if (last && !(similar && signatures.of(last) === signatures.of(group))) close();
+    run.push(group);
+  }
+  close();
+  return runs;
+}
+
+const stem = (label: string): string => label.replace(/\d+/g, "#");
+
+/** Strongly connected components (Tarjan, 1972), as the component of each vertex. */
+function components(out: readonly (readonly number[])[]): Int32Array {
+  const count = out.length;
+  const component = new Int32Array(count).fill(-1);
+  const number = new Int32Array(count).fill(-1);
+  const low = new Int32Array(count);
+  const stack: number[] = [];
+  let numbered = 0;
+  let found = 0;
+  for (let start = 0; start < count; start++) {
+    if (number[start] !== -1) continue;
+    const path = [{ at: start, next: 0 }];
+    number[start] = low[start] = numbered++;
+    stack.push(start);
+    for (let top = path[path.length - 1]; top; top = path[path.length - 1]) {
+      const { at } = top;
+      const next = out[at]![top.next++];
+      if (next !== undefined) {
+        if (number[next] === -1) {
+          number[next] = low[next] = numbered++;
+          stack.push(next);
+          path.push({ at: next, next: 0 });
+        } else if (component[next] === -1) {
+          low[at] = Math.min(low[at]!, number[next]!);
+        }
+        continue;
+      }
+      path.pop();
+      const parent = path[path.length - 1];
+      if (parent) low[parent.at] = Math.min(low[parent.at]!, low[at]!);
+      if (low[at] !== number[at]) continue;
+      for (let member = stack.pop(); member !== undefined; member = stack.pop()) {
+        component[member] = found;
+        if (member === at) break;
+      }
+      found++;
+    }
+  }
+  return component;
+}
+
+/** Parts of a list of vertices, by what each belongs to; the edges between parts. */
+function quotient(parts: readonly (readonly number[])[],
+    sourcesOf: (vertex: number) => readonly number[]): number[][] {
+  const part = new Map<number, number>();
+  parts.forEach((members, n) => members.forEach(vertex => part.set(vertex, n)));
+  const out: Set<number>[] = parts.map(() => new Set());
+  parts.forEach((members, n) => {
+    for (const vertex of members) {
+      for (const source of sourcesOf(vertex)) {
+        const from = part.get(source);
+        if (from !== undefined && from !== n) out[from]!.add(n);
+      }
+    }
+  });
+  return out.map(list => [...list]);
+}
+
+/** The parts of `parts` that are on a cycle of parts. */
+function onCycles(parts: readonly (readonly number[])[],
+    sourcesOf: (vertex: number) => readonly number[]): Set<number>[] {
+  const component = components(quotient(parts, sourcesOf));
+  const members = new Map<number, Set<number>>();
+  component.forEach((which, n) => entry(members, which, () => new Set()).add(n));
+  return [...members.values()].filter(list => list.size > 1);
+}
+
+/** A part cut into its visits: the vertices that no path through the rest leads to, those that one path out and in
+ * again leads to, and so on. `around` are all vertices on the cycle, in the order of the graph. */
+function visits(part: readonly number[], around: readonly number[],
+    sourcesOf: (vertex: number) => readonly number[]): number[][] {
+  const inside = new Set(part);
+  const on = new Set(around);
+  const left = new Map<number, number>(); // for a vertex outside: the last visit that leads to it
+  const visit = new Map<number, number>();
+  for (const vertex of around) {
+    let most = inside.has(vertex) ? 0 : -1;
+    for (const source of sourcesOf(vertex)) {
+      if (!on.has(source)) continue;
+      const came = inside.has(source) ? (visit.get(source) ?? -1) : (left.get(source) ?? -1);
+      const again = inside.has(vertex) && !inside.has(source) && came >= 0 ? 1 : 0;
+      most = Math.max(most, came + again);
+    }
+    (inside.has(vertex) ? visit : left).set(vertex, most);
+  }
+  const found: number[][] = [];
+  for (const vertex of part) (found[visit.get(vertex) ?? 0] ??= []).push(vertex);
+  return found.filter(list => list !== undefined);
 }

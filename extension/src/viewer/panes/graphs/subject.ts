@@ -1,16 +1,15 @@
-// One family of graphs with all that is known of its nodes: what a drawing, a table and a text are made of.
+// One family of graphs with all that is known of its nodes, which is what a drawing, a table and a text are made of:
+// the module and the kernel that each is drawn in, and which groups are open.
 
-import { entry } from "../../collections";
-import type { CompileData, SavedData } from "../../record";
-import { Signatures } from "./alike";
-import { homesOf, modulesOf } from "./belonging";
-import { familyOf, type Family, type GraphState, changesOf, type Sign } from "./family";
-import { type Group, grouped, type Grouping, groupsIn, type Item } from "./groups";
+import { entry, sum } from "../../collections";
+import type { CompileData, SavedData, NodeData } from "../../record";
+import { Signatures, type Group, grouped, type Grouping, groupsIn, type Item, around, segments } from "./groups";
+import { familyOf, type Family, type GraphState, changesOf, type Sign, type Vertex } from "./family";
 import { type Home, Kernels } from "./kernels";
 import { sizes } from "./look";
-import { firstOpen } from "./openness";
 import { type Memo, place, type Placement } from "./place";
 import type { GraphKind, GraphView } from "./views";
+import { syntheticReason } from "../../element";
 
 export class Subject {
   /** The step of capture that the states are shown as of; -1 for none. */
@@ -117,4 +116,125 @@ export function Openings() {
   return { name, of, set };
 }
 
-export type Openings = ReturnType<typeof Openings>;
+/** What a graph opens with at most, and what it shows at most. */
+const FIRST = 16;
+export const MOST = 300;
+
+/** The groups to open at first: outer before inner ones, and of one group's children all or none, as long as the
+ * picture stays small. */
+export function firstOpen(root: Group, budget = FIRST): Set<Group> {
+  const open = new Set<Group>();
+  let shown = root.children.length;
+  let ring: Group[] = [root];
+  while (ring.length) {
+    const next: Group[] = [];
+    for (const parent of ring) {
+      const inner = parent.children.filter((child): child is Group => child.kind !== "leaf" && child.kind !== "alike");
+      const more = sum(inner, child => child.children.length - 1);
+      if (shown + more > budget && !inner.some(child => child.kind === "side")) continue;
+      shown += more;
+      inner.forEach(child => open.add(child));
+      next.push(...inner);
+    }
+    ring = next;
+  }
+  return open;
+}
+
+/** How many boxes show, frames aside. */
+export function shownCount(root: Group, open: ReadonlySet<Group>): number {
+  let total = 0;
+  const stack: Item[] = [...root.children];
+  for (let item = stack.pop(); item; item = stack.pop()) {
+    if (item.kind !== "leaf" && open.has(item)) stack.push(...item.children);
+    else total++;
+  }
+  return total;
+}
+
+/** `open` with `group` and all around it opened as well; what was opened longest ago closes where it would be too
+ * much. */
+export function opening(root: Group, open: ReadonlySet<Group>, group: Item): { open: Set<Group>; closed: Group[] } {
+  const wanted = [...around(group), ...(group.kind === "leaf" ? [] : [group])];
+  const next = new Set([...open].filter(each => !wanted.includes(each)));
+  for (const each of wanted) if (each.parent) next.add(each);
+  const closed: Group[] = [];
+  const keep = new Set<Group>(wanted);
+  for (const each of [...next]) {
+    if (shownCount(root, next) <= MOST) break;
+    if (keep.has(each) || each.kind === "side" || [...groupsIn(each)].some(inner => keep.has(inner))) continue;
+    next.delete(each);
+    closed.push(each);
+  }
+  return { open: next, closed };
+}
+
+/** All groups open, as far as the picture stays within its bounds. */
+export const allOpen = (root: Group): Set<Group> => firstOpen(root, MOST);
+
+/** The module of each node, by index. `moduleOfOrigin` helps where nodes carry no module (eager's autograd graph). */
+function modulesOf(family: Family, moduleOfOrigin: (id: string) => string): string[] {
+  const users = usersOf(family);
+  const own = family.vertices.map(
+    ({ data }) => data.module || (data.op === "grad_fn" ? commonPath(data.origins.map(moduleOfOrigin)) : ""));
+  for (const { index, data, backward, sources } of family.vertices) {
+    if (own[index] || !isSynthetic(data)) continue;
+    const pathOf = (near: readonly number[]) => {
+      const known = near.map(each => family.vertices[each]!)
+        .filter(each => each.backward === backward && (own[each.index] || !isSynthetic(each.data)));
+      return commonPath(known.map(each => own[each.index]!));
+    };
+    const [all, last] = [pathOf(sources), pathOf([...sources.slice(-1), ...users[index]!.slice(0, 1)])];
+    own[index] = all.length > last.length ? all : last;
+  }
+  return family.vertices.map((vertex, n) => {
+    if (own[n] || !isInput(vertex)) return own[n]!;
+    const readers =
+      users[n]!.filter(user => family.vertices[user]!.backward === vertex.backward && !isInput(family.vertices[user]!));
+    return commonPath(readers.map(user => own[user]!));
+  });
+}
+
+/** Whether no source line caused a node: a sum of gradients, say. */
+function isSynthetic({ op, origins }: NodeData): boolean {
+  return op.startsWith("call") && origins.length > 0 && origins.every(origin => syntheticReason(origin) !== null);
+}
+
+const isInput = ({ data }: Vertex): boolean => data.op === "placeholder" || data.op === "get_attr";
+
+/** The innermost module that holds all of `paths`. */
+function commonPath(paths: readonly string[]): string {
+  const [first, ...rest] = paths.map(segments);
+  if (!first) return "";
+  let length = first.length;
+  for (const path of rest) {
+    let n = 0;
+    while (n < length && n < path.length && path[n] === first[n]) n++;
+    length = n;
+  }
+  return first.slice(0, length).join(".");
+}
+
+/** The kernel of each node, by index: the first that it ended in, or the one kernel that reads it. */
+function homesOf(family: Family, kernels: Kernels, kind: GraphKind): (Home | undefined)[] {
+  const users = usersOf(family);
+  const found = family.vertices.map(({ data }) => {
+    const homes = kernels.of(data.id, kind)?.homes ?? [];
+    return kind === "captured" && homes.length > 1 ? undefined : homes[0];
+  });
+  for (let n = family.vertices.length - 1; n >= 0; n--) {
+    const vertex = family.vertices[n]!;
+    if (found[n] || isInput(vertex)) continue;
+    const readers = users[n]!.map(user => found[user]);
+    const [first] = readers;
+    const sameSide = users[n]!.every(user => family.vertices[user]!.backward === vertex.backward);
+    if (first && sameSide && readers.every(home => home?.key === first.key)) found[n] = first;
+  }
+  return found;
+}
+
+function usersOf(family: Family): number[][] {
+  const users: number[][] = family.vertices.map(() => []);
+  for (const { index, sources } of family.vertices) for (const source of sources) users[source]!.push(index);
+  return users;
+}

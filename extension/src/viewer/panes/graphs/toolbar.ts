@@ -3,9 +3,9 @@
 import { choices } from "../../choices";
 import { button, fill, h, on, tool } from "../../dom";
 import { phrase } from "../../format";
-import { type MenuItem, menuButton } from "../../menu";
+import { type MenuItem, menuButton } from "../../overlays";
 import type { Context } from "../../pane";
-import { ends, type Signal } from "../../signal";
+import type { Signal } from "../../signal";
 import type { Grouping } from "./groups";
 import { COLORINGS, type Coloring } from "./paint";
 import type { GraphView } from "./views";
@@ -69,7 +69,6 @@ export function Toolbar(
   const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
   const more = menuButton("Groups, colors and marks", "View", () => items(settings, all), "View");
   const element = h("div.ex-bar", h("span.ex-g-stepper", back, viewSelect, turned), shown.element, next, more);
-  const dispose = ends(shown.end);
 
   function offer(offer: Offer): void {
     const { views, view, did, changed } = (offered = offer);
@@ -106,7 +105,5 @@ export function Toolbar(
     ];
   }
 
-  return { element, offer, dispose };
+  return { element, offer, dispose: shown.end };
 }
-
-export type Toolbar = ReturnType<typeof Toolbar>;

@@ -1,11 +1,9 @@
 // Which guards a described call breaks, without a tensor and without running anything. All that fail are found, where
 // the compiled check stops at the first. tests/test_guard_decisions.py compares it with the real checks.
 
-import type {
-  ConstantData, ExpressionData, GlobalStateData, GuardData, InputData, TensorFactsData,
-} from "../../record";
-import { Exact, Undecided } from "./exact";
-import { holds, leafName, leaves } from "./expression";
+import type { ConstantData, ExpressionData, GlobalStateData, GuardData, InputData, TensorFactsData } from
+  "../../record";
+import { Exact, Undecided, holds, leafName, leaves } from "./expression";
 
 /** A call that was not made: its inputs by source, and the global state around it. */
 export interface Call {

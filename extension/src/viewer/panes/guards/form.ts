@@ -48,7 +48,7 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
       refill(next);
       element.querySelector<HTMLElement>("select")?.focus();
     });
-    const back = button("ex-link", "as seen", () => {
+    const back = button("ex-link", "Reset this", () => {
       changes.reset(seen.source);
       refill(seen);
       element.querySelector<HTMLElement>("select")?.focus();

@@ -3,14 +3,14 @@
 import { DataTable, type TableColumn } from "../../datatable";
 import { button, fill, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
-import { Facets, facetsOf } from "../../facets";
+import { Facets, facetsOf } from "../../choices";
 import { count, phrase, seconds } from "../../format";
 import { whyNone } from "../../stages";
 import type { Context, Export, Pane } from "../../pane";
 import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
 import { ends, onChange, Signal, watchAny } from "../../signal";
-import { type Call, type Decision, type Outcome } from "./check";
+import type { Call, Decision, Outcome } from "./check";
 import { seenBy } from "./described";
 import { form } from "./form";
 import { outlook, type Outlook } from "./outlook";

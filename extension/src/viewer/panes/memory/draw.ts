@@ -1,8 +1,8 @@
 // The memory plan as drawings: bytes in use over the schedule, under it the place of each buffer; and the layout of the
 // pool.
 
-import { block, drawing, fitted, linear, mark, Patterns, textWidth, upward, type Pattern,
-  type Scale } from "../../chart";
+import { block, drawing, fitted, linear, mark, Patterns, textWidth, upward, type Pattern, type Scale } from
+  "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";

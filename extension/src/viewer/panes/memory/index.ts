@@ -1,21 +1,20 @@
 // How long each buffer lives, where the memory plan put it and why, and what that does to the peak.
 
-import { reasonLink, reasonText } from "../../reasonlink";
+import { reasonLink, reasonText } from "../../catalogue";
 import { legendEntry, sample } from "../../chart";
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { fill, h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { bytes, count } from "../../format";
-import { HalfChoice, type Looked } from "../../halfchoice";
-import type { Context, Export, Pane } from "../../pane";
+import { HalfChoice, type Looked, type Context, type Export, type Pane } from "../../pane";
 import { Picture, type Presentation } from "../../picture";
 import { whyNone } from "../../stages";
 import type { BufferData, HalfData } from "../../record";
 import { ends } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
-import { SavedList } from "../graphs/savedlist";
-import { named } from "../schedule/named";
+import { SavedList } from "../graphs/nodetable";
+import { named } from "../schedule/draw";
 
 /** Buffers: more of them are a table, in which one can find something. */
 const MOST_DRAWN = 1000;
@@ -71,7 +70,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     if (!half.memory) {
       headline.textContent = `The record has no memory plan of ${half.name}.`;
       lives.table.show(made,
-        columns.filter(each => ["Value", "Buffer", "Type", "A buffer because"].includes(each.name)));
+        columns.filter(each => ["Value", "Buffer", "Type", "Why a buffer"].includes(each.name)));
       lives.show(() => null, false);
       pool.element.hidden = legendBelow.hidden = true;
       return;
@@ -85,8 +84,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
       plan.places.length > 0 && few);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
     pool.element.hidden = pooled.length === 0;
-    pool.table.show(pooled, [offsetColumn(),
-      ...columns.filter(each => ["Value", "Buffer", "Size", "Alive", "There because"].includes(each.name))]);
+    pool.table.show(pooled, [OFFSET,
+      ...columns.filter(each => ["Value", "Buffer", "Size", "Alive", "Why there"].includes(each.name))]);
     pool.show((width, linked) => drawPool(half, plan, looked.compile.id, called, width, linked), few);
   }
 
@@ -134,8 +133,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
         text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),
         order: each => each.first ?? 0,
       },
-      reasonColumn("A buffer because", each => each.why),
-      reasonColumn("There because", each => each.where_why),
+      reasonColumn("Why a buffer", each => each.why),
+      reasonColumn("Why there", each => each.where_why),
     ];
   }
 
@@ -152,11 +151,10 @@ export function memory(into: HTMLElement, context: Context): Pane {
   return { reveal, exports, dispose };
 }
 
-function offsetColumn(): TableColumn<BufferData> {
-  return { name: "Offset", numeric: true,
-    text: each => (each.where === "pool" ? String(each.offset ?? 0) : `in ${each.of}`),
-    order: each => (each.where === "pool" ? (each.offset ?? 0) : null) };
-}
+const OFFSET: TableColumn<BufferData> = {
+  name: "Offset", numeric: true, text: each => (each.where === "pool" ? String(each.offset ?? 0) : `in ${each.of}`),
+  order: each => (each.where === "pool" ? (each.offset ?? 0) : null),
+};
 
 function legend(): HTMLElement {
   const line = (name: string) => sample(svg("path", { class: name, d: "M1 6H21" }));

@@ -38,12 +38,12 @@ export function planOf(half: HalfData): Plan {
   const byName = new Map(buffers.map(each => [each.name, each]));
   const made = buffers.filter(each => each.where && each.where !== "none");
   const groups = new Map<BufferData, BufferData[]>();
-  for (const each of made) entry(groups, ownerOf(each, byName), () => []).push(each);
+  for (const each of made) entry(groups, ownerOf(each, byName, one => one.where === "reuse"), () => []).push(each);
   const places = [...groups].map(([owner, lives]) => place(owner, lives));
   const order: { readonly [kind in PlaceKind]: number } = { pool: 0, own: 1, library: 2, given: 3 };
   places.sort((a, b) => order[a.kind] - order[b.kind] || a.offset - b.offset || a.first - b.first);
   const alone = made.filter(each => !isAlias(each)).map(each => {
-    const aliases = made.filter(other => isAlias(other) && storageOf(other, byName) === each);
+    const aliases = made.filter(other => isAlias(other) && ownerOf(other, byName, isAlias) === each);
     return { bytes: each.bytes ?? 0, first: each.first ?? 0,
       last: Math.max(each.last ?? 0, ...aliases.map(other => other.last ?? 0)) };
   });
@@ -72,16 +72,8 @@ export function inUse(spans: readonly { bytes: number; first: number; last: numb
 
 export const isAlias = (buffer: BufferData): boolean => buffer.where_why?.code === "memory.alias";
 
-/** The buffer whose memory one is in: itself, or the one at the end of what it reuses. */
-function ownerOf(buffer: BufferData, byName: ReadonlyMap<string, BufferData>): BufferData {
-  return last(buffer, byName, each => each.where === "reuse");
-}
-
-function storageOf(buffer: BufferData, byName: ReadonlyMap<string, BufferData>): BufferData {
-  return last(buffer, byName, isAlias);
-}
-
-function last(buffer: BufferData, byName: ReadonlyMap<string, BufferData>,
+/** The buffer whose memory one is in: itself, or the one at the end of what it reuses, as far as that `goesOn`. */
+function ownerOf(buffer: BufferData, byName: ReadonlyMap<string, BufferData>,
     goesOn: (at: BufferData) => boolean): BufferData {
   const seen = new Set<BufferData>();
   let at = buffer;

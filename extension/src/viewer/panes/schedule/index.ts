@@ -1,25 +1,21 @@
 // What became one kernel, in the order in which it runs, and for any two operations why they are or are not together.
 
-import { reasonLink, reasonText } from "../../reasonlink";
+import { reasonLink, reasonText } from "../../catalogue";
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { button, fill, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
-import { Facets, facetsOf } from "../../facets";
+import { Facets, facetsOf } from "../../choices";
 import { bytes, count, phrase, seconds } from "../../format";
 import { entry, own } from "../../collections";
-import { HalfChoice, type Looked } from "../../halfchoice";
-import type { Context, Export, Pane } from "../../pane";
+import { HalfChoice, type Looked, type Context, type Export, type Pane } from "../../pane";
 import { part, Picture, type Presentation } from "../../picture";
 import type { BufferData, FusionData, HalfData, ItemData, OperationData } from "../../record";
-import { rowsOf } from "../../rows";
+import { rowsOf, TextView } from "../../textview";
 import { ends, onChange } from "../../signal";
 import { artifact, whyNone } from "../../stages";
-import { TextView } from "../../textview";
 import { Walk } from "../../walk";
-import { drawSchedule } from "./draw";
-import { named, type OperationName } from "./named";
-import { Pairs, type Explanation } from "./pairs";
-import { find, kernelsAt, MOVES, outcome } from "./tries";
+import { drawSchedule, named, type OperationName } from "./draw";
+import { Pairs, type Explanation, find, kernelsAt, MOVES, outcome } from "./fusion";
 
 /** Steps that are drawn, and offered by name; more are a table alone. */
 const MOST_DRAWN = 1500;
@@ -74,9 +70,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     h("div.ex-main", counted, picture.element, pair, decisions), side,
   );
   into.append(empty, h("div.ex-pad", body));
-  const again = () => render(choice.looked.value);
   const dispose = ends(
-    choice.looked.watch(again),
+    choice.looked.watch(render),
     onChange(filters.codes, showVerdicts), onChange(filters.ok, showVerdicts),
     walk.end, choice, picture, verdicts, text,
   );
@@ -177,11 +172,11 @@ export function schedule(into: HTMLElement, context: Context): Pane {
       figure("#", item => (order.get(item.id) ?? 0) + 1),
       codes("Step", item => item.id),
       { name: "Operations", text: runs },
-      { name: "Over", text: item => phrase([item.outer, item.inner], " × ") },
+      { name: "Loop sizes", text: item => phrase([item.outer, item.inner], " × ") },
       { name: "Reads", text: item => outside(item, "reads") },
       { name: "Writes", text: item => outside(item, "writes") },
       { name: "Kept in registers", text: item => (item.internal ?? []).join(", ") },
-      figure("Moves", item => kernels.get(item.id)?.bytes, bytes),
+      figure("Bytes moved", item => kernels.get(item.id)?.bytes, bytes),
       figure("Time", item => secondsOf(half, item.id), seconds),
     ];
   }

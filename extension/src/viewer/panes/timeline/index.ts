@@ -7,10 +7,10 @@ import { count, percent, seconds } from "../../format";
 import { made } from "../../saving";
 import type { Context, Export, Pane } from "../../pane";
 import { Picture, type Presentation } from "../../picture";
-import { RovingTabindex } from "../../tabindex";
+import { RovingTabindex } from "../../linked";
 import { ends, Signal, watchAny } from "../../signal";
-import { compilingBefore, tableOf, timelineOf, type PipelinePart, type SpanRow, type Span,
-  type Timeline } from "./spans";
+import { compilingBefore, tableOf, timelineOf, type PipelinePart, type SpanRow, type Span, type Timeline } from
+  "./spans";
 import { most } from "../../collections";
 
 const ROW = 24;
@@ -30,10 +30,9 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   const zoom = new Signal<readonly [number, number] | null>(null);
   const roving = RovingTabindex();
   const headline = h("p.ex-say");
-  const whole = button("ex-action", "Whole", () => (zoom.value = null));
+  const whole = button("ex-action", "Zoom out", () => (zoom.value = null));
   const empty = h("div.ex-empty", h("p", "Nothing has been compiled yet."));
   let marks = new Map<SVGElement, Span>();
-  const reveal = (): boolean => false;
   const waits = context.setting<boolean>("waits", false);
   const table = DataTable<SpanRow>("Compile time by stage", [
     { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
@@ -60,7 +59,10 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-pad", picture.element);
   into.append(empty, body);
   const { element } = picture;
-  on(element, "click", clicked);
+  on(element, "click", event => {
+    const span = spanOf(event.target);
+    if (span) look(span);
+  });
   on(element, "dblclick", event => zoomTo(spanOf(event.target)));
   on(element, "focusin", event => {
     const focused = markOf(event.target);
@@ -160,11 +162,6 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     return mark ? marks.get(mark) : undefined;
   }
 
-  function clicked(event: Event): void {
-    const span = spanOf(event.target);
-    if (span) look(span);
-  }
-
   function look({ compile, stage }: Pick<Span, "compile" | "stage">): void {
     context.compile.value = compile.id;
     if (stage) context.stage.value = stage.id;
@@ -196,7 +193,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     taken(event);
   }
 
-  return { reveal, exports, dispose };
+  return { reveal: () => false, exports, dispose };
 }
 
 function summary({ spans, busy }: Timeline): string {

@@ -4,18 +4,18 @@
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { button, fill, h, on } from "../../dom";
 import { key, type Key } from "../../element";
+import { hears } from "../../host";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Presentation } from "../../picture";
 import type { AccuracyData, DivergenceData, RecordData, SamplesData } from "../../record";
-import { type Dispose, ends, Signal, watchAny } from "../../signal";
-import { drawBars } from "./bars";
+import { ends, Signal, watchAny } from "../../signal";
+import { drawBars, drawStrips } from "./draw";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
 import { paysOffAfter, withQuartiles, writtenError } from "./figures";
 import { RetimeForm } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type TimedRun, Runs } from "./runs";
-import { drawStrips } from "./strips";
 import { least, most } from "../../collections";
 
 export function timing(into: HTMLElement, context: Context): Pane {
@@ -62,7 +62,6 @@ export function timing(into: HTMLElement, context: Context): Pane {
   const twoColumns = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
   into.append(h("div.ex-pad", twoColumns(strips.element, accuracyPart), runPart, retime.element,
     twoColumns(bars.element, roofline.element)));
-  let leave: Dispose = () => undefined;
   const dispose = ends(
     model.record.watch(record => {
       runs.recorded(record.timing);
@@ -70,13 +69,10 @@ export function timing(into: HTMLElement, context: Context): Pane {
     }),
     watchAny(soon, runs.all, chosen),
     context.abilities.watch(showRetime),
-    host.live.watch(live => {
+    hears(host.live, runs.take, () => {
       showRetime();
-      leave();
-      leave = live?.listen(message => runs.take(message)) ?? (() => undefined);
-      if (!live) runs.lost();
+      if (!host.live.value) runs.lost();
     }),
-    () => leave(),
     strips, bars, roofline, runTable,
   );
   showRun();
@@ -161,8 +157,8 @@ export function timing(into: HTMLElement, context: Context): Pane {
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
       },
       figure("Peak memory", each => each.peak, bytes),
-      figure("Least", each => (each.samples.length ? least(each.samples) : null), seconds),
-      figure("Most", each => (each.samples.length ? most(each.samples) : null), seconds),
+      figure("Fastest", each => (each.samples.length ? least(each.samples) : null), seconds),
+      figure("Slowest", each => (each.samples.length ? most(each.samples) : null), seconds),
       figure("Samples", each => each.samples.length),
       figure("Compile time", each => each.compile_seconds, seconds),
       figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => count(calls, "call")),
@@ -252,21 +248,21 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
     const columns: TableColumn<Cost>[] = [
       codes("Kernel", each => each.id),
-      { name: "Of", text: each => `${each.compile} ${each.half}`.trim(),
+      { name: "Compile", text: each => `${each.compile} ${each.half}`.trim(),
         order: each => `${each.compile} ${each.half}` },
       { name: "Operations", text: each => each.runs },
       { name: "Time", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)),
         order: each => each.seconds },
       figure("Share", each => (each.seconds === null || total === 0 ? null : each.seconds / total), percent),
-      figure("Moves", each => each.bytes, bytes),
+      figure("Bytes moved", each => each.bytes, bytes),
       figure("Bandwidth", each => rate(each.bytes, each.seconds), value => scaled(value, "B/s")),
-      figure("Computes", each => each.flops, value => scaled(value, "FLOP")),
+      figure("FLOP", each => each.flops, value => scaled(value, "FLOP")),
       figure("Rate", each => rate(each.flops, each.seconds), value => scaled(value, "FLOP/s")),
       { name: "Of peak", numeric: true,
         text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""),
         order: each => found(each)?.share ?? null },
     ];
-    return columns.filter(each => several || each.name !== "Of");
+    return columns.filter(each => several || each.name !== "Compile");
   }
 
   return { reveal, exports, dispose };

@@ -86,8 +86,6 @@ export function Runs() {
   return { all, recorded, start, take, lost, find, get running() { return running(); } };
 }
 
-export type Runs = ReturnType<typeof Runs>;
-
 function blank(id: string, shapes: Shapes, name = "the record's"): TimedRun {
   return { id, name, shapes, samples: new Map(), timing: null, state: "running", doing: "", error: "" };
 }
