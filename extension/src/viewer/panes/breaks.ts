@@ -45,6 +45,8 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   const record = context.model.record.value;
   const chosen = context.compile.value;
   const found = places(record.compiles);
+  const isOwn = (ends: readonly FrameBreak[]) => ends.some(([compile]) => compile.id === chosen);
+  const listed = found.filter((ends, n) => n < LISTED || isOwn(ends));
   const captured = record.compiles.filter(each => each.stages?.some(stage => stage.name === "capture" && !stage.error));
   const heading = found.length > 0
     ? count(places(record.compiles.map(each => ({ ...each, engine: "" }))).length, "graph break")
@@ -57,8 +59,9 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   return [
     ...diagnosis(context),
     h("h2", heading),
-    ...found.map(ends => {
-      const shown = card(context, ends, ends.some(([compile]) => compile.id === chosen), cards);
+    ...(listed.length < found.length ? [h("p", `Listed are the first ${LISTED}, and those of ${chosen}.`)] : []),
+    ...listed.map(ends => {
+      const shown = card(context, ends, isOwn(ends), cards);
       for (const [compile, each] of ends) cards.set(key(compile.id, each.instruction), shown);
       return shown;
     }),
@@ -162,6 +165,9 @@ function made({ stages = [] }: CompileData): string {
 }
 
 const NAMED = 6;
+
+/** Breaks that are listed besides those of the chosen compile. */
+const LISTED = 200;
 
 /** The function that a continuation goes on with, in a text that names it. */
 const functionOf = (text: string): string => text.replace(/resume_in_(\w+)_at_\d+/, "$1");
