@@ -28,11 +28,9 @@ const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toStr
  * anywhere, or a member of what a browser or a library has. */
 const MEMBERS =
   ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity "
-    + "homes placement "
-  + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses "
-  + "bringNear openTabs inText "
-  + "element subject pinned family outcome abilities reveal setting choice together definitions breakpoint lives")
-  .split(" ");
+  + "homes placement statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack "
+  + "directCauses bringNear openTabs inText element subject pinned family outcome abilities reveal setting choice "
+  + "together definitions breakpoint lives marks stands numeric palette points").split(" ");
 
 async function lab() {
   const texts =

@@ -144,3 +144,11 @@ test("names of an object's own machinery are names like others", () => {
   const taken = readRecord({ ...sample(), environment });
   assert.deepEqual(Object.entries(taken.environment), [["__proto__", "x"], ["constructor", "y"]]);
 });
+
+test("of a text of many megabytes the first is kept", () => {
+  const [source] = sample().sources;
+  const sources = [{ file: "m.py", first_line: 1, ...source, text: "x\n".repeat(2e6) }];
+  const taken = readRecord({ ...sample(), sources });
+  assert.equal(taken.sources[0]?.text.length, 1_000_000);
+  assert.match(taken.notes?.at(-1) ?? "", /sources\[0\]\.text is .*, and should be at most 1,000,000 characters/);
+});

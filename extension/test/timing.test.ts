@@ -108,6 +108,9 @@ test("kernels without a place on it", () => {
   assert.equal(performance(cost(1, 0, 5), machine), null);
   assert.equal(performance(cost(1, 1, 1), { ...machine, flops_per_second: 0 }), null);
   assert.deepEqual(pointsOf([cost(1, 100, 0), cost(1, 100, 100)], machine).map(each => each.at.intensity), [1]);
+  const many = Array.from({ length: 9000 }, (_, n) => cost(n + 1, 100, 100));
+  assert.deepEqual(pointsOf(many, machine).slice(0, 2).map(each => each.cost.seconds), [9000, 8999]);
+  assert.ok(pointsOf(many, machine).length < 1000);
 });
 
 function timed(contestant: number, overhead: number | null): TimingData {

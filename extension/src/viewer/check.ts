@@ -24,7 +24,15 @@ function scalar(wanted: string, fits: (value: unknown) => boolean): Check {
   };
 }
 
-export const text = scalar("text", value => typeof value === "string");
+/** Characters of one text: of a longer one the first. */
+const LONGEST = 1_000_000;
+
+export const text: Check = (value, misfits) => {
+  if (typeof value !== "string") return wrong("text", value, misfits);
+  if (value.length <= LONGEST) return value;
+  wrong(`at most ${count(LONGEST, "character")}: the rest is left out`, value, misfits);
+  return value.slice(0, LONGEST);
+};
 export const flag = scalar("true or false", value => typeof value === "boolean");
 export const real = scalar("a number", Number.isFinite);
 /** As large as a machine's integers are at most. */

@@ -83,6 +83,17 @@ export function taken(event: Event): void {
   event.stopPropagation();
 }
 
+/** Options of a select that are listed: each costs time whenever it is laid out, as it is as wide as the widest. */
+export const MOST_OPTIONS = 500;
+
+/** Chooses an option of a select; one that is not listed is added. */
+export function choose(select: HTMLSelectElement, value: string, label: string): void {
+  select.value = value;
+  if (select.value === value) return;
+  select.append(h("option", { value }, label));
+  select.value = value;
+}
+
 const sheets = new Set<string>();
 
 /** Gives the page a style sheet, once. */

@@ -1,6 +1,6 @@
 // The bytecode, before and after, and the evaluator that walked over it.
 
-import { button, fill, h, on } from "../../dom";
+import { button, choose, fill, h, MOST_OPTIONS, on } from "../../dom";
 import { key, parts } from "../../element";
 import { count, fileName } from "../../format";
 import type { Context, Pane } from "../../pane";
@@ -92,7 +92,8 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     additions = compile ? added(compile) : [];
     const groups = Object.entries(ROLES).flatMap(([role, label]) => {
       const options =
-        all().flatMap((code, n) => (code.role === role ? [h("option", { value: n }, labelOf(code))] : []));
+        all().slice(0, MOST_OPTIONS)
+          .flatMap((code, n) => (code.role === role ? [h("option", { value: n }, labelOf(code))] : []));
       return options.length ? [h("optgroup", { label }, ...options)] : [];
     });
     fill(codes, ...groups);
@@ -131,7 +132,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     shownCode = code;
     const compile = current();
     if (!code || !compile) return view.show({ rows: [], language: "text", label: "Bytecode" });
-    codes.value = String(all().indexOf(code));
+    choose(codes, String(all().indexOf(code)), labelOf(code));
     const { rows, at } = listing(code, compile, context.model);
     rowOf = at;
     view.show({ rows, language: "bytecode", label: `Bytecode of ${code.name}, ${code.role}` });

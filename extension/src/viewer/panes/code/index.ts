@@ -1,6 +1,6 @@
 // The generated code, and what compilers below made of it.
 
-import { aria, button, fill, h, on } from "../../dom";
+import { aria, button, choose, fill, h, MOST_OPTIONS, on } from "../../dom";
 import { bytes, fileName, phrase, scaled, seconds } from "../../format";
 import { own } from "../../collections";
 import type { Context, Export, Pane } from "../../pane";
@@ -82,9 +82,10 @@ export function code(into: HTMLElement, context: Context): Pane {
   function reload(): void {
     const compile = current();
     units = compile ? unitsOf(compile) : [];
-    fill(chooser, ...[...new Set(units.map(each => each.half))].map(half =>
+    const listed = units.slice(0, MOST_OPTIONS);
+    fill(chooser, ...[...new Set(listed.map(each => each.half))].map(half =>
       h("optgroup", { label: (compile && halfName(compile, half.name)) || compile?.title },
-        ...units.filter(each => each.half === half).map(each => h("option", { value: each.id }, each.label)))));
+        ...listed.filter(each => each.half === half).map(each => h("option", { value: each.id }, each.label)))));
     const kept = compile?.id === shownCompile ? units.find(each => each.id === shownUnit?.id) : undefined;
     shownUnit = kept ?? firstUnit(units);
     shownCompile = compile?.id ?? "";
@@ -112,7 +113,7 @@ export function code(into: HTMLElement, context: Context): Pane {
       fill(kinds);
       return;
     }
-    chooser.value = spot.unit.id;
+    choose(chooser, spot.unit.id, spot.unit.label);
     fill(kinds, ...[...spot.unit.texts.keys()].map(kind => kindButton(kind, spot)));
     fill(facts, ...factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);
@@ -128,19 +129,19 @@ export function code(into: HTMLElement, context: Context): Pane {
 
   function kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
-    const made = button("ex-button", own(KINDS, kind) ?? kind, () => choose(kind),
+    const made = button("ex-button", own(KINDS, kind) ?? kind, () => chooseKind(kind),
       { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
     on(made, "keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
-      choose(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
+      chooseKind(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
     });
     return made;
   }
 
-  function choose(kind: string): void {
+  function chooseKind(kind: string): void {
     language.value = kind;
     kinds.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
   }

@@ -16,7 +16,7 @@ import { planOf, type Plan } from "./plan";
 import { SavedList } from "../graphs/nodetable";
 import { named } from "../schedule/draw";
 
-/** Buffers: more of them are a table, in which one can find something. */
+/** Buffers, or steps: more of them are a table, in which one can find something. */
 const MOST_DRAWN = 1000;
 
 export function memory(into: HTMLElement, context: Context): Pane {
@@ -77,7 +77,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     }
     legendBelow.hidden = false;
     const plan = planOf(half);
-    const few = made.length <= MOST_DRAWN;
+    const few = Math.max(made.length, plan.steps) <= MOST_DRAWN;
     fill(headline, ...summary(half, plan), few ? "" : " Too many to draw.");
     lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
     lives.show((width, linked) => drawLives(half, plan, looked.compile.id, called, width, linked),

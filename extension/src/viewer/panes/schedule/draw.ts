@@ -142,6 +142,8 @@ const HEAD = 22;
 const PORT = 11;
 const GAP = 8;
 const MOST_CHIPS = 60;
+/** Of all boxes together. */
+const MOST_OF_ALL = 6000;
 
 export function rail(half: HalfData, boxWidth: number, named: (id: string) => string): Rail {
   const items = half.schedule?.items ?? [];
@@ -152,13 +154,14 @@ export function rail(half: HalfData, boxWidth: number, named: (id: string) => st
     out: lanes.filter(each => each.from === at), into: lanes.filter(each => each.to.includes(at)),
   }));
   const boxes: RailBox[] = [];
+  const most = Math.min(MOST_CHIPS, Math.ceil(MOST_OF_ALL / items.length));
   let top = 0;
   for (const [at, item] of items.entries()) {
-    const chips = wrapped(item.operations.slice(0, MOST_CHIPS).map(id => ({ id, text: named(id) })), item, boxWidth);
+    const chips = wrapped(item.operations.slice(0, most).map(id => ({ id, text: named(id) })), item, boxWidth);
     const inner = (chips.at(-1)?.y ?? 0) + CHIP_HEIGHT + 6;
     const { out, into } = ports[at] ?? { out: [], into: [] };
     const height = Math.max(inner, 8 + (out.length + into.length) * PORT);
-    boxes.push({ item, y: top, height, hidden: Math.max(0, item.operations.length - MOST_CHIPS),
+    boxes.push({ item, y: top, height, hidden: Math.max(0, item.operations.length - most),
       chips: chips.map(each => ({ ...each, y: each.y + top })) });
     top += height + GAP;
   }

@@ -2,7 +2,7 @@
 
 import { reasonLink, reasonText } from "../../catalogue";
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
-import { button, fill, h, tool } from "../../dom";
+import { button, choose, fill, h, MOST_OPTIONS, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../choices";
 import { bytes, count, phrase, seconds } from "../../format";
@@ -200,9 +200,12 @@ export function schedule(into: HTMLElement, context: Context): Pane {
 
   function options(half: HalfData): void {
     for (const select of pairSelects) {
-      fill(select, ...(half.schedule?.items ?? []).slice(0, MOST_DRAWN).map(item =>
-        h("optgroup", { label: item.id }, ...item.operations.map(
-          id => h("option", { value: id }, `${nameOf(id)} (${id})`)))));
+      let left = MOST_OPTIONS;
+      fill(select, ...(half.schedule?.items ?? []).slice(0, MOST_OPTIONS).map(({ id, operations }) => {
+        const listed = operations.slice(0, left);
+        left -= listed.length;
+        return h("optgroup", { label: id }, ...listed.map(id => h("option", { value: id }, `${nameOf(id)} (${id})`)));
+      }));
     }
   }
 
@@ -216,8 +219,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   function pick(pair: readonly string[]): void {
     const [first = "", second = ""] = pair;
     picked = [first, second];
-    pairSelects[0].value = first;
-    pairSelects[1].value = second;
+    pair.forEach((id, n) => choose(pairSelects[n]!, id, `${nameOf(id)} (${id})`));
     const asked = pairs && first && second ? pairs.explain(first, second) : null;
     fill(answer, ...(asked ? [...describe(asked), forbid(asked.together)] : []));
     markPicked(picture.element);
@@ -269,7 +271,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
           + `${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => inside.parentElement?.scrollIntoView()),
     );
-    fill(inside, ...loops.map(each =>
+    fill(inside, ...loops.slice(0, MOST_OPTIONS).map(each =>
       h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
     verdicts.show(rows, [
       { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"),

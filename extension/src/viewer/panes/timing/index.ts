@@ -14,7 +14,7 @@ import { drawBars, drawStrips } from "./draw";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
 import { paysOffAfter, withQuartiles, writtenError } from "./figures";
 import { RetimeForm } from "./retime";
-import { drawRoofline, pointsOf } from "./roofline";
+import { drawRoofline, MOST_POINTS, pointsOf } from "./roofline";
 import { contestants, type TimedRun, Runs } from "./runs";
 import { least, most } from "../../collections";
 
@@ -235,6 +235,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
       above
         ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they "
           + "read"} was probably in a cache, which is faster than memory.` : "",
+      points.length === MOST_POINTS ? `Only the slowest ${MOST_POINTS} kernels are drawn.` : "",
     ];
     roofSay.textContent = phrase(sentences, " ");
     roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null),

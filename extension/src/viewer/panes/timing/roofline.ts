@@ -12,18 +12,21 @@ import { least, most } from "../../collections";
 const LEFT = 92;
 const TOP = 18;
 const LABELED = 14;
+export const MOST_POINTS = 500;
 
 export interface Point {
   readonly cost: Cost;
   readonly at: Performance & { readonly intensity: number };
 }
 
-/** The kernels that have a place in the drawing: those that move bytes and compute. */
+/** The kernels that have a place in the drawing: those that move bytes and compute, of very many the slowest. */
 export function pointsOf(costs: readonly Cost[], machine: MachineData): Point[] {
-  return costs.flatMap(cost => {
+  const found = costs.flatMap((cost): Point[] => {
     const at = performance(cost, machine);
     return at?.intensity ? [{ cost, at: { ...at, intensity: at.intensity } }] : [];
   });
+  return found.length <= MOST_POINTS ? found
+    : found.sort((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0)).slice(0, MOST_POINTS);
 }
 
 export function drawRoofline(costs: readonly Cost[], machine: MachineData, width: number,
