@@ -119,10 +119,12 @@ LIBM = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
     "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
+UNDEFINED_PARTS = frozenset({"log", "log2", "log10", "log1p", "asin", "acos", "acosh", "atanh"})
+"""Those whose vector variants compute each element again by itself where they are not defined for one of a vector."""
 LIBM_BINARY = ("pow", "atan2", "hypot", "nextafter", "fmod")
 for _name in LIBM:
     _forms = {"float": f"{_name}{{f}}({{0}})"}
-    if _name in ("exp", "tanh", "erf"):  # inline: a call would spill every vector register
+    if _name in ("exp", "tanh", "erf") or _name in UNDEFINED_PARTS:  # the former inline: a call would spill registers
         _forms = {"float32": f"{_name}_float({{0}})", **_forms}
     _op(_name, 1, 16, getattr(torch, _name), _forms, f"libdevice.{_name}({{0}})")
 for _name in ("atan2", "hypot", "nextafter"):

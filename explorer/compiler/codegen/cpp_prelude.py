@@ -159,6 +159,29 @@ static inline float erf_float(float x) {
     float far = t > 4 ? 1 : 1 - exp_near(-q);
     return t < 1 ? fused(p, x, x) : __builtin_copysignf(far, x);
 }""",
+    # By masks, or g++ would call the function behind the condition, or of what is not chosen. -0 changes no sum.
+    **{
+        f"{name}_float": f"""\
+static inline float {name}_float(float x) {{
+    float edge = {edge};
+    return {name}f(fixed_where({inside}, x, {safe})) + fixed_where({inside}, -0.0f, edge);
+}}"""
+        for name, inside, safe, edge in (
+            ("log", "x > 0", "1.0f", "x == 0 ? -INFINITY : NAN"),
+            ("log2", "x > 0", "1.0f", "x == 0 ? -INFINITY : NAN"),
+            ("log10", "x > 0", "1.0f", "x == 0 ? -INFINITY : NAN"),
+            ("log1p", "x > -1", "0.0f", "x == -1 ? -INFINITY : NAN"),
+            ("asin", "__builtin_fabsf(x) <= 1", "0.0f", "NAN"),
+            ("acos", "__builtin_fabsf(x) <= 1", "0.0f", "NAN"),
+            ("acosh", "x >= 1", "2.0f", "NAN"),
+            (
+                "atanh",
+                "__builtin_fabsf(x) < 1",
+                "0.0f",
+                "__builtin_fabsf(x) == 1 ? __builtin_copysignf(INFINITY, x) : NAN",
+            ),
+        )
+    },
     "transpose_block": """\
 #ifdef __AVX512F__
 #define VECTOR_BYTES 64
