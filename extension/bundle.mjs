@@ -30,7 +30,8 @@ const MEMBERS =
   ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity "
   + "homes placement statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack "
   + "directCauses bringNear openTabs inText element subject pinned family outcome abilities reveal setting choice "
-  + "together definitions breakpoint lives marks stands numeric palette points").split(" ");
+  + "together definitions breakpoint lives marks stands numeric palette points bounds chosen folded hasSaved segments")
+  .split(" ");
 
 async function lab() {
   const texts =

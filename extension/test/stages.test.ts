@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, type Branch, callsIn, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore,
-  whyNone } from "../src/viewer/stages";
+import { artifact, type Branch, callsIn, changeOf, compileCalled, compileTree, fittingPane, halfName, ownSeconds,
+  stageBefore, whyNone } from "../src/viewer/stages";
 
 const node = (id: string, target = "add",
   inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
@@ -117,4 +117,12 @@ test("what takes a result out of a tuple is no operation, an index into a tensor
   const nodes = [node("m", "max", "(f32[4], i64[4])"), node("v", "operator.getitem", "f32[4]", "m"),
     node("e", "operator.getitem", "f32[]", "v")];
   assert.deepEqual(callsIn({ name: "g", nodes, outputs: [] }).map(each => each.id), ["m", "e"]);
+});
+
+test("of two functions of one name, and their continuations, each compile means its own", () => {
+  const compiles = [compile("f0", "f"), compile("f1", "f"), compile("f2", "resume_f", { continues: "f0" }),
+    compile("f3", "resume_f", { continues: "f1" })];
+  const called = (name: string, from: string) => compileCalled(compiles, name, from)?.id;
+  assert.deepEqual([called("f", "f0"), called("f", "f1"), called("f", "f9")], ["f0", "f1", "f0"]);
+  assert.deepEqual([called("resume_f", "f0"), called("resume_f", "f1"), called("g", "f0")], ["f2", "f3", undefined]);
 });

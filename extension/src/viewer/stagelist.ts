@@ -157,20 +157,22 @@ export function StageList(
   }
 
   function branchRows({ compile, relation, breaks, children }: Branch, level: number): BranchRow[] {
+    const { compiles, history, engine } = context.model.record.value;
     const goesOn = (one: BreakData) => (one.continuation ?? "").split(", ").includes(compile.title);
     const breakRows = breaks.map((title): BranchRow => ({
       text: `⤶ break: ${title}`, extra: "", selected: false, style: "ex-break", level, opens: false, run: () => {
-        const from = context.model.record.value.compiles.find(each => each.breaks?.some(goesOn));
+        const { continues = "" } = compile;
+        const from = compiles.find(each => (!continues || each.id === continues) && each.breaks?.some(goesOn));
         const found = from?.breaks?.find(goesOn);
         if (from && found) context.show("breaks", key(from.id, found.instruction));
       },
     }));
-    const served = context.model.record.value.history?.find(row => row.made?.includes(compile.id));
+    const served = history?.find(row => row.made?.includes(compile.id));
     const recompiled = relation === "recompile" ? `↻ ${served?.changes?.[0]?.said ?? "a guard failed"}` : "";
     const extra = compile.raises
       ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     const text = compile.title === OUTSIDE
-      ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" ? " (stock)" : ""}`;
+      ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" && engine !== "stock" ? " (stock)" : ""}`;
     return [
       ...breakRows,
       { text, extra, run: () => (context.compile.value = compile.id), selected: compile.id === context.compile.value,

@@ -208,6 +208,13 @@ function breaksInto(from: CompileData, to: CompileData): string[] {
     .map(each => each.why.title);
 }
 
+/** The compile of a function or continuation, as those with the ids `from` name it: two files may share a name. */
+export function compileCalled(compiles: readonly CompileData[], name: string,
+    ...from: readonly string[]): CompileData | undefined {
+  const all = compiles.filter(each => each.title === name);
+  return all.find(({ id, continues = "" }) => from.includes(id) || from.includes(continues)) ?? all[0];
+}
+
 /** Why a compile has none of what a pane shows. */
 export function whyNone(what: string, compile: CompileData | undefined): string {
   const failed = compile?.stages?.find(each => each.error);

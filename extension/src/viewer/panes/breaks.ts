@@ -10,7 +10,7 @@ import type { BreakData, CompileData, EagerData, ErrorData, RecordData, SpanData
 import { ends, watchAny } from "../signal";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
-import { callsIn, compileName } from "../stages";
+import { callsIn, compileCalled, compileName } from "../stages";
 
 export function breaks(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
@@ -98,7 +98,7 @@ function card(context: Context, ends: readonly FrameBreak[], chosen: boolean, ca
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
   const after =
     [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name =>
-    [name, record.compiles.find(each => each.title === name)] as const);
+    [name, compileCalled(record.compiles, name, ...ends.map(([each]) => each.id))] as const);
   const next = after.map(([name, found]) => {
     return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)),
       made(found)) : h("div", `a continuation of ${functionOf(name)}: not compiled, because no call reached it`);

@@ -11,6 +11,7 @@ import { listing, meaning, spanned, stackEffect } from "./listing";
 import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, valueText, 
   type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
 import { ends } from "../../signal";
+import { compileCalled } from "../../stages";
 
 const ROLES: { readonly [role: string]: string } = {
   original: "original", rewritten: "rewritten: what runs instead",
@@ -121,8 +122,8 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
 
   /** A continuation by what it goes on with, too; one of several of its name by its role, or else its line. */
   function labelOf({ name, role, line }: CodeData): string {
-    const called = context.model.record.value.compiles.find(each => each.title === name)?.called ?? name;
-    const own = called === name ? name : `${called} (${name})`;
+    const called = compileCalled(context.model.record.value.compiles, name, shownCompile)?.called ?? name;
+    const own = called.startsWith(name) ? called : `${called} (${name})`;
     const twins = all().filter(each => each.name === name);
     if (twins.length < 2) return own;
     return `${own}, ${role}` + (twins.filter(each => each.role === role).length < 2 ? "" : `, line ${line}`);
@@ -207,7 +208,8 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
   }
 
   function breakNotice({ why, continuation = "", instruction }: BreakData): HTMLElement {
-    const onwards = context.model.record.value.compiles.filter(each => continuation.split(", ").includes(each.title))
+    const { compiles } = context.model.record.value;
+    const onwards = continuation.split(", ").flatMap(name => compileCalled(compiles, name, shownCompile) ?? [])
       .flatMap(({ id, called, title, inputs = [] }) => {
       const alive = inputs.flatMap(
         ({ role = "argument", source }) => (role === "argument" ? [source.replace(/^L\['(___)?(.*)'\]$/, "$2")] : []));
