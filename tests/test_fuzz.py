@@ -202,6 +202,24 @@ def test_integers_and_truths_that_rounding_decides_are_not_compared(name, monkey
         assert (compared(program, expected, "explorer") is None) == (same or rounding_decides)
 
 
+COUNTED = {
+    "a number": "y = int(f(a).item())",
+    "printed": "print(0.5, int(f(a).item()))",
+    "far from the next": "y = int(f(a).item() + 0.5)",
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_integers_that_a_rounded_number_decides_differ_by_one_at_most(name, monkeypatch):
+    setup = "a = (t(5)[4:] + 4).contiguous()\n"  # 5.0
+    program = Program(name, "def f(a):\n    return a.exp().log().to(a.dtype)", (setup + COUNTED[name],))
+    expected = meaningful(program)
+    for error, same in ((1e-6, True), (2.0, False)):
+        erring = lambda function, error=error: lambda a: (function(a) * (1 - error)).to(a.dtype)  # noqa: E731
+        monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
+        assert (compared(program, expected, "explorer") is None) == same
+
+
 @pytest.mark.parametrize("name", ROUNDED)
 def test_values_are_as_exact_as_what_they_are_computed_from(name, monkeypatch):
     body, step, is_rounded, *rounding = ROUNDED[name]

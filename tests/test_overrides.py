@@ -203,7 +203,7 @@ torch.zeros(2) | torch.tensor([1, 2]) | torch.as_tensor(x) | torch.randn(2) | to
 x.detach() | x.numpy() | x.requires_grad_(False) | x.add_(1) | F.dropout(x, 0.0) | F.softmax(x, -1)
 x.as_subclass(torch.Tensor) | x.as_subclass(Plain) * 2 | torch.nn.Linear(3, 2)(x) | torch.func.vmap(torch.sin)(x)
 torch.einsum("ij,kj->ik", x, x) | sum([x, x]) | max(x.sum(), x.mean()) | f"{x.dtype}" | x.untyped_storage().nbytes()
-(x + 1).set_(x + 2) | (x * 1).is_set_to(x)
+(x + 1).set_(x + 2) | (x + 1).set_(x.sum()) | (x * 1).is_set_to(x)
 """
 
 

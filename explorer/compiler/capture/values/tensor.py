@@ -421,7 +421,7 @@ class TensorValue(Value):
             return t.in_graph.storages.setdefault(self.fake.untyped_storage()._cdata, StorageValue(self))
         other = args[0] if len(args) == 1 and name == "set_" else None
         if self.source is None and isinstance(other, TensorValue) and _alike(self.fake, other.fake):
-            return graph_call(t, "call_function", torch.ops.aten.set_.source_Tensor, [self, *args], kwargs)
+            return recorded(t, "call_function", torch.ops.aten.set_.source_Tensor, [self, *args], kwargs)
         unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
 
     def _require_grad(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
