@@ -73,6 +73,8 @@ PARTS = (
         first = torch.utils.hooks.RemovableHandle.next_id
         """, "(y.sum() * weight).sum().backward(); hooked.register_step_post_hook(print)",
          "[number - first for number in hooked._optimizer_step_post_hooks], weight.grad"),
+    Part("tensors that are swapped", "one, two = nn.Parameter(torch.ones(3)), nn.Parameter(torch.zeros(3))",
+         "y = y + one.sum(); torch.utils.swap_tensors(one, two)", "one, two", pure=True),
     Part("gradients that add up", "v = nn.Parameter(torch.ones(3))", "(v * x).sum().backward()", "v, v.grad",
          pure=True),
     Part("batch norm", "bn = nn.BatchNorm1d(3)", "y = y + bn(x).sum()", "bn.state_dict()", pure=True),

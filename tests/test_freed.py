@@ -129,6 +129,23 @@ def test_nobody_refers_to_a_tensor_even_weakly(backend: str) -> None:
     assert torch.allclose(compiled(x, given), f(x, given))
 
 
+def test_a_watch_refers_to_no_tensor_of_what_stock_compiles(fresh_dynamo: None) -> None:
+    w, counts = nn.Parameter(torch.ones(4)), []
+
+    @torch.compiler.disable
+    def between() -> None:
+        counts.append(weakref.getweakrefcount(w))
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * w
+        between()
+        return (y + w).sum()
+
+    with explorer.watch(live=False) as log:
+        torch.compile(f, backend="aot_eager")(torch.ones(4)).backward()
+    assert counts == [0] and log.record.guards and log.record.graphs
+
+
 def test_compiling_takes_no_numbers_of_hooks() -> None:
     w = nn.Parameter(torch.ones(3))
 

@@ -124,6 +124,14 @@ class WithoutGradients(MetaTensorDescriber):
         return replace(super().describe_tensor(t, **how), grad=None)
 
 
+def forget_real_tensors(mode: FakeTensorMode) -> None:
+    """Let go of what a mode made fake tensors of: it lives as long as a graph of them, and torch.utils.swap_tensors
+    refuses tensors that anybody refers to, weakly too."""
+    describer = mode.fake_tensor_converter.meta_converter.describer
+    describer.lookup_tensor.clear()
+    describer.lookup_storage.clear()
+
+
 class LaidOut(FakeTensorMode):
     """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
     by storage: inference tensors have no version, and `x.data` has another than `x`. `drew`: how often
@@ -206,13 +214,6 @@ class LaidOut(FakeTensorMode):
                 stride = compute_elementwise_output_strides(*torch.broadcast_tensors(*tensors))
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
-
-    def close(self) -> None:
-        """Let go of the real tensors: the mode lives as long as the graph, and torch.utils.swap_tensors refuses
-        tensors that anybody refers to, weakly too."""
-        describer = self.fake_tensor_converter.meta_converter.describer
-        describer.lookup_tensor.clear()
-        describer.lookup_storage.clear()
 
     def writes(self, tensor: Tensor) -> int:
         return self.written[tensor.untyped_storage()._cdata] if tensor.layout is torch.strided else 0

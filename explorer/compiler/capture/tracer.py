@@ -10,6 +10,7 @@ from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import autograd_functions, calls, model, reasons
 from explorer.compiler.capture import wrap as wrapping
 from explorer.compiler.capture.effects import Effects
+from explorer.compiler.capture.fakes import forget_real_tensors
 from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.values import arrays, functions, iterators, tensor
@@ -73,7 +74,7 @@ class Evaluator(Tracer):
     def close(self) -> None:
         """Let go of the program's objects, at once and not when a collector finds that tracer and tape hold each other:
         an input of the first call is not to outlive the call."""
-        self.tape.mode.close()
+        forget_real_tensors(self.tape.mode)
         vars(self.tape).clear()
         vars(self).clear()
 

@@ -5,6 +5,7 @@ trees.
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -105,6 +106,8 @@ def around_guards(seen: Observation, call: Call) -> Iterator[None]:
         if guard.user_stack:
             _ = guard.user_stack[-1].line  # which is read from the file when it is first asked for
     yield
+    for same in asked.values():
+        same[:] = map(_without_object, same)
     if call.error is None:
         compile = seen.compile()
         compile.checks.clear()
@@ -131,6 +134,14 @@ class DynamoGuard:
     property: str
     expression: str
     comment: str = ""
+
+
+def _without_object(guard: Any) -> object:
+    """A guard without its weak reference to what it is asked of, which torch.utils.swap_tensors would refuse."""
+    made = copy.copy(guard)
+    made.obj_weakref = None
+    made.create_fn = getattr(made.create_fn, "func", made.create_fn)
+    return made
 
 
 def _put_into_words(compile: Compile, checks: tuple[DynamoGuard, ...], asked: defaultdict[str, list[object]]) -> None:

@@ -222,6 +222,9 @@ class Compile(CollectedCompile):
     _settling: threading.RLock = field(default_factory=threading.RLock)
     _settles: bool = False
 
+    let_go: list[Callable[[], None]] = field(default_factory=list)
+    """Called when the compile has ended: graphs, which are kept, refer to tensors by what Dynamo needs until then."""
+
     @cached_property
     def fake_mode(self) -> FakeTensorMode:
         """Of all its graphs: making one takes a millisecond."""

@@ -13,7 +13,9 @@ from textwrap import shorten
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
 
+from explorer.compiler.capture.fakes import forget_real_tensors
 from explorer.ir import record as data
 from explorer.records.check.isolate import CONTAINERS, key_text
 from explorer.records.data.dynamo import GuardKey, expected_but_got, is_torchs_own, names, recompiled
@@ -32,6 +34,8 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     given = [describe(f"L['{name}']", local[name], "argument") for name in names if name in local]
     known = {each.source for each in given}
+    while compile.let_go:
+        compile.let_go.pop()()
     compile.inputs[:0] = given
     compile.inputs[:] = [each for at, each in enumerate(compile.inputs) if at < len(given) or each.source not in known]
 
@@ -43,6 +47,8 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
             argument = node.meta.get("grapharg")
             source = getattr(argument, "source", None)
             value = node.meta.get("example_value")
+            if isinstance(value, FakeTensor) and hasattr(argument, "erase"):
+                compile.let_go += [partial(forget_real_tensors, value.fake_mode), argument.erase]
             if source is not None and isinstance(value, torch.Tensor):
                 name = source.name() if callable(source.name) else source.name
                 compile.inputs.append(describe(name, value, "reached", node.name))
