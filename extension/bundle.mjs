@@ -30,7 +30,8 @@ const MEMBERS =
   ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity "
   + "homes placement statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack "
   + "directCauses bringNear openTabs inText element subject pinned family outcome abilities reveal setting choice "
-  + "together definitions breakpoint lives marks stands numeric palette points bounds chosen folded hasSaved segments")
+  + "together definitions breakpoint lives marks stands numeric palette points bounds chosen folded hasSaved segments "
+  + "spoken stripe headings signatures walked")
   .split(" ");
 
 async function lab() {

@@ -167,8 +167,9 @@ export function StageList(
         if (from && found) context.show("breaks", key(from.id, found.instruction));
       },
     }));
-    const served = history?.find(row => row.made?.includes(compile.id));
-    const recompiled = relation === "recompile" ? `↻ ${served?.changes?.[0]?.said ?? "a guard failed"}` : "";
+    const changes = history?.find(row => row.made?.includes(compile.id))?.changes ?? [];
+    const own = changes.find(({ of = "" }) => compile.id.startsWith(`${of.split(".")[0]}.`)) ?? changes[0];
+    const recompiled = relation === "recompile" ? `↻ ${own?.said ?? "a guard failed"}` : "";
     const extra = compile.raises
       ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     const text = compile.title === OUTSIDE
