@@ -159,7 +159,7 @@ def list_grows() -> Record:
     return watched(lambda xs: sum(x * 2 for x in xs), *(([X] * n,) for n in (1, 2, 3)))
 
 
-@situation("The keys of a dict change", "the length of d is not 1", "values: 'a', 'c'", "in the same order")
+@situation("The keys of a dict change", "d length is 2, expected 1", "values: 'a', 'c'", "in the same order")
 def dict_keys() -> Record:
     return watched(lambda d: sum(d.values()) * 2, ({"a": X},), ({"a": X, "b": X},), ({"c": X},))
 
@@ -1616,7 +1616,7 @@ class Adapted(nn.Module):
 
 @situation(
     "An adapter is loaded into a compiled model, then its scale is changed: what compiles again?",
-    "the length of self.adapters._modules is not 0",
+    "self.adapters._modules length is 1, expected 0",
     "self.scales['style'] is 0.5, expected 1.0",
     thread="huggingface/diffusers#9279",
 )
