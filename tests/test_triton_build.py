@@ -13,6 +13,7 @@ import torch
 from compiling import program_of
 from explorer.compiler.runtime import triton_build
 from explorer.compiler.runtime.triton_build import build_triton
+from explorer.compiler.runtime.triton_texts import at_calls
 from explorer.core.reasons import Unsupported
 from explorer.ir import program as ir
 from explorer.ir.program import Target
@@ -145,3 +146,12 @@ def test_equal_kernels_are_one_function(cache: Path) -> None:
 def test_no_line_is_without_a_cause(cache: Path) -> None:
     generated = built(cache).generated
     assert all(line.origins for line in generated.text().lines if line.text.strip())
+
+
+def test_what_is_inlined_is_at_its_call_where_a_comment_alone_says_so() -> None:
+    head = '\t.file\t1 "/tmp/k.py"\n\t.file\t2 "/lib/standard.py"\n'
+    loc = "\t.loc\t2 293 36                        // standard.py:293:36 @[ "
+    assert at_calls(f"{head}{loc}k.py:15:24 ]\n") == f"{head}\t.loc\t1 15 24\n"
+    assert at_calls(f"{head}{loc}standard.py:9:2 @[ k.py:15:24 ] ]\n") == f"{head}\t.loc\t1 15 24\n"
+    for known in ("\t.loc\t2 293 36, function_name $L, inlined_at 1 15 24  // @[ k.py:15:24 ]\n", "\t.loc\t1 3 4\n"):
+        assert at_calls(head + known) == head + known

@@ -27,7 +27,15 @@ from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, int
 from explorer.compiler.runtime.child import Child, Ended
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
 from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, marked, profiler
-from explorer.compiler.runtime.triton_texts import ThreadBlock, facts, of_amdgcn, of_ptxas, steady_locations, texts
+from explorer.compiler.runtime.triton_texts import (
+    ThreadBlock,
+    at_calls,
+    facts,
+    of_amdgcn,
+    of_ptxas,
+    steady_locations,
+    texts,
+)
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.program import BuildStep, Generated, Lowered, Program, Target, TritonKernel
 
@@ -195,12 +203,13 @@ def module(path: Path) -> ModuleType:
 
 
 def disassemble(ptx: str, arch: int) -> tuple[str, str]:
-    """SASS with source lines: the PTX assembled again, its positions steadied (`steady_locations`), and disassembled;
-    and what the assembler says of the registers it used. Raises Unsupported where a tool is missing."""
+    """SASS with source lines: the PTX assembled again, its positions steadied (`steady_locations`) and those of calls
+    (`at_calls`), and disassembled; and what the assembler says of the registers it used. Raises Unsupported where a
+    tool is missing."""
     gpu = f"sm_{arch}{'a' if arch >= 90 else ''}"
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(steady_locations(ptx))
+        source.write_text(at_calls(steady_locations(ptx)))
         made = "-o", str(binary)
         output = tool(assembler(arch), "-v", "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), *made)
         return tool(knobs.nvidia.nvdisasm.path, "-gi", "-c", str(binary)).output, f"{output.output}\n{output.complaint}"

@@ -179,11 +179,7 @@ def llvm(text: str, kind: str, cause: Cause) -> Text:
 
 def assembly(text: str, kind: str, cause: Cause) -> Text:
     """PTX and AMD assembly: `.loc file line column` holds until the next one."""
-    files = {
-        number: f"{folder}/{name}" if folder else name
-        for number, folder, name in re.findall(r'^[ \t]*\.file\s+(\d+)\s+"([^"]*)"(?: "([^"]*)")?', text, re.M)
-    }
-    files |= {number: path.rstrip("/") for number, path in files.items()}
+    files = _files(text)
     current: tuple[str, ...] = ()
     lines = []
     for line in steady_locations(text).splitlines():
@@ -199,6 +195,30 @@ def assembly(text: str, kind: str, cause: Cause) -> Text:
             is_code = bool(re.match(r"\s*[@a-z{]", line)) and not line.strip().startswith(".")
             lines.append(Line(line, origins=current if is_code else ()))
     return Text(tuple(lines), "ptx" if kind == "ptx" else "gas")
+
+
+def _files(text: str) -> dict[str, str]:
+    """The files that assembly numbers."""
+    return {
+        number: (f"{folder}/{name}" if folder else name).rstrip("/")
+        for number, folder, name in re.findall(r'^[ \t]*\.file\s+(\d+)\s+"([^"]*)"(?: "([^"]*)")?', text, re.M)
+    }
+
+
+_CALLED_AT = re.compile(r"([^\s\[]+):(\d+):(\d+)")
+
+
+def at_calls(ptx: str) -> str:
+    """PTX with what was inlined at the place of the call, where Triton tells that place in a comment alone, as 3.7
+    does: the assembler reads no comments, so that SASS would name the library's lines."""
+    files, lines = _files(ptx), []
+    for line in ptx.splitlines():
+        found = re.match(r"\s*\.loc\s+\d+ \d+ \d+\s*//.*@\[(.*)", line)
+        if found and (called := _CALLED_AT.findall(found[1])):
+            file, at, column = called[-1]
+            line = f"\t.loc\t{number} {at} {column}" if (number := _file_number(files, file)) else line
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def _file_number(files: Mapping[str, str], name: str) -> str:
