@@ -205,7 +205,7 @@ def _files(text: str) -> dict[str, str]:
     }
 
 
-_CALLED_AT = re.compile(r"([^\s\[]+):(\d+):(\d+)")
+_CALLED_AT = re.compile(r"(?<![^\s\[])([^\s\[:]{1,400}):(\d{1,9}):(\d{1,9})")
 
 
 def at_calls(ptx: str) -> str:
