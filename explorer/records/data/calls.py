@@ -25,8 +25,9 @@ FUNCTIONS = 1000
 SERVED = 300
 """Calls of one function for which it is kept which graphs ran in them."""
 
-ALL_TIMED, EVERY = 1000, 8
-"""Runs of a graph that are timed; of those after them every eighth, which stands for as many."""
+ALL_TIMED, EVERY = 1000, 19
+"""Runs of a graph that are timed; of those after them each EVERYth, which stands for as many: a prime, since what a
+program does every 2, 5 or 8 runs would else be met always or never."""
 
 LONGEST = 3.0
 """Seconds of a call that is short enough for the next one to be measured: each operation in it is noted."""
@@ -266,7 +267,7 @@ class CallLog:
 
     def leaving(self, function: Function) -> Function:
         """`function`, called where the call of a compiled function ends."""
-        open, clock, on_call, exception = self.open, perf_counter, self._on_call, sys.exc_info
+        open, clock, on_call, exception = self.open, perf_counter, self._on_call, sys.exception
 
         def leave(argument: object) -> Any:
             result = function(argument)
@@ -275,7 +276,7 @@ class CallLog:
                 calls, started = stack.pop()
                 taken = calls.taken
                 taken.append(clock() - started)
-                error = exception()[1]
+                error = exception()
                 if calls.looked_at or error is not None:
                     self._look_at(calls, started, taken[-1], error)
                 if len(taken) > SAMPLES:
