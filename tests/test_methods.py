@@ -2,6 +2,7 @@
 
 import json
 import re
+import traceback
 
 import msgspec
 import pytest
@@ -151,6 +152,21 @@ def test_what_eager_raises_is_right_where_the_method_raises_the_same():
     )
     assert answers(done, "explorer.compile")["three"] == "right"
     assert answers(done, "torch.jit.trace")["three"] == "wrong"
+
+
+@pytest.mark.parametrize("methods", [["eager"], ["torch.jit.trace"]])
+def test_what_the_call_raises_propagates_with_the_frames_of_the_program_before_a_method_starts(methods):
+    def fn(x):
+        return inner(x)
+
+    def inner(x):
+        raise KeyError("three")
+
+    told = []
+    with pytest.raises(KeyError) as raised:
+        explorer.compare(fn, methods=methods, tell=told.append)(torch.ones(2))
+    assert [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)][1:] == ["fn", "inner"]
+    assert not told
 
 
 def test_meanings():

@@ -111,7 +111,14 @@ def compare(
     wanted = chosen(methods, backends)
 
     def run(*args: object, **kwargs: object) -> Compared:
-        data = compared(fn, args, kwargs, wanted, others=others or {}, title=name or title(fn), timed=time, tell=tell)
-        return Compared(data)
+        found = compared(fn, args, kwargs, wanted, others=others or {}, title=name or title(fn), timed=time, tell=tell)
+        if isinstance(found, MethodsData):
+            return Compared(found)
+        own = found.__traceback__
+        try:
+            raise found
+        except BaseException:
+            BaseException.with_traceback(found, own)
+            raise  # which adds no frame
 
     return run

@@ -190,9 +190,7 @@ def outcome(call: Callable[..., object], given: Call, fn: Callable[..., object])
     return MethodOutcome({name: leaves(value, name) for name, value in found.items()})
 
 
-def expected(fn: Callable[..., object], tried: Variant) -> str:
-    """What eager gives for an input, or raises, in words."""
-    found = Eager(fn, tried).observe()
+def _in_words(found: MethodOutcome) -> str:
     return shown(found.found) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
 
 
@@ -287,12 +285,17 @@ def compared(
     title: str,
     timed: bool = True,
     tell: OnProgress = lambda name: None,
-) -> MethodsData:
+) -> MethodsData | BaseException:
     """Capture, run, time and save `fn` with each method. `others` are further calls by name. `tell` hears each method's
-    name as it begins. What eager raises on the call itself propagates."""
+    name as it begins. Or what eager raises on the call itself, with its traceback from the program's frames on."""
     tried = (*inputs(fn, args, kwargs), *(Variant(n, "given", n, tuple(call), {}) for n, call in others.items()))
     with _quiet([]):
-        given = tuple(each.data(expected(fn, each)) for each in tried)
+        expected = [Eager(fn, each).observe() for each in tried]
+    raised = expected[0].error
+    if raised is not None:
+        below = raised.__traceback__ and raised.__traceback__.tb_next
+        return BaseException.with_traceback(raised, below)  # not by the class, which may be the program's
+    given = tuple(each.data(_in_words(found)) for each, found in zip(tried, expected, strict=True))
     found: list[MethodData] = []
     calls: dict[str, tuple[Runnable, Variant]] = {}
     with contextlib.ExitStack() as closing:
