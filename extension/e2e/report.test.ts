@@ -70,7 +70,7 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
     recompiles: ["compiled f0", "the size of x is 4"],
     breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where",
       "With this fix the graph breaks at"],
-    guards: ["grad mode is as at capture", "torch itself"],
+    guards: ["grad mode is as at capture", "torch's state"],
     timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.05 kB"],
     memory: ["What is in memory at the peak, and what is saved for the backward?"],
   };

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changesOf, differences, familyOf } from "../src/viewer/panes/graphs/family";
+import { differences, familyOf } from "../src/viewer/panes/graphs/family";
 import { viewAt, viewsOf } from "../src/viewer/panes/graphs/views";
+import { changesOf } from "../src/viewer/stages";
 import { compile, graph, input, node, stage } from "./graphs_records";
 
 const captured = graph([input("fx.x"), node("fx.relu", ["fx.x"], { target: "torch.relu" })]);
@@ -76,12 +77,12 @@ test("a family holds each node once, new ones where they came in", () => {
 test("what a pass did to each node", () => {
   const family = familyOf(viewsOf(made).filter(view => view.kind === "joint"));
   const [before, after] = [family.states.get("f0/2")!, family.states.get("f0/4")!];
-  const named = [...changesOf(before, after)].map(([at, sign]) => [family.vertices[at]!.key, sign]);
+  const named = [...changesOf(before.nodes, after.nodes)].map(([at, sign]) => [family.vertices[at]!.key, sign]);
   assert.deepEqual(named, [["aten.new", "added"], ["aten.c", "changed"], ["aten.b", "removed"]]);
   const at = family.vertices.findIndex(each => each.key === "aten.c");
   assert.deepEqual(differences(before.nodes.get(at)!, after.nodes.get(at)!),
     ["inputs: aten.a, aten.b → aten.a, aten.new"]);
-  assert.deepEqual([...changesOf(after, after)], []);
+  assert.deepEqual([...changesOf(after.nodes, after.nodes)], []);
 });
 
 test("a constant that a pass replaced is a change, though the record has it in the text alone", () => {
@@ -92,7 +93,7 @@ test("a constant that a pass replaced is a change, though the record has it in t
     compile([stage("f0/0", "trace", nodes, { body: body("1") }), stage("f0/1", "fold", nodes, { body: body("2") })]);
   const family = familyOf(viewsOf(of));
   const [before, after] = [family.states.get("f0/0")!, family.states.get("f0/1")!];
-  assert.deepEqual([...changesOf(before, after)], [[1, "changed"]]);
+  assert.deepEqual([...changesOf(before.nodes, after.nodes)], [[1, "changed"]]);
   assert.deepEqual(differences(before.nodes.get(1)!, after.nodes.get(1)!),
     ["call: aten.add.Tensor(x, 1) → aten.add.Tensor(x, 2)"]);
 });

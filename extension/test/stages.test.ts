@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, type Branch, callsIn, changeOf, compileCalled, compileTree, fittingPane, halfName, ownSeconds,
-  stageBefore, whyNone } from "../src/viewer/stages";
+import { artifact, type Branch, callsIn, compileCalled, compileTree, countsPhrase, countsText, fittingPane, halfName,
+  ownSeconds, passCounts, stageBefore, whyNone } from "../src/viewer/stages";
 
 const node = (id: string, target = "add",
   inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
@@ -29,10 +29,15 @@ test("a stage that changed nothing shows what the one before made", () => {
 
 test("a pass is compared with the graph it was given; a new kind of graph with none", () => {
   assert.equal(stageBefore(passes, noops), trace);
-  assert.deepEqual(changeOf(passes, noops), { added: 1, removed: 1, altered: 1 });
-  assert.equal(changeOf(passes, trace), undefined);
-  assert.equal(changeOf(passes, capture), undefined);
-  assert.equal(changeOf(passes, dead), undefined);
+  const counts = passCounts(passes, noops)!;
+  assert.deepEqual(counts, { added: 1, removed: 1, changed: 1 });
+  assert.deepEqual([countsText(counts), countsPhrase(counts)], ["+1 −1 ~1", "1 added, 1 removed, 1 changed"]);
+  for (const each of [trace, capture, dead]) assert.equal(passCounts(passes, each), undefined);
+  const folded = (constant: string) => stage(`f0/${constant}`, "constant folding", { graph: graph(node("aten.a")),
+    body: { lines: [[`  a: f32[4] = aten.add.Tensor(x, ${constant})  # a.py:1`, "aten.a", []]] } });
+  const folding = compile("f0", "f", { stages: [folded("1"), folded("2")] });
+  assert.deepEqual(passCounts(folding, folding.stages![1]!), { added: 0, removed: 0, changed: 1 },
+    "a constant is in the text alone");
 });
 
 test("each stage opens a pane that shows it", () => {

@@ -4,27 +4,26 @@ import { linear, logarithmic, powerTicks, roundTicks, fitted, textWidth } from "
 import type { CompileData, MachineData, RecordData, StageData, TimingData } from "../src/viewer/record";
 import { compilingBefore, tableOf, timelineOf } from "../src/viewer/panes/timeline/spans";
 import { costsOf, performance, ridge, roof, whyNoOverhead, type Cost } from "../src/viewer/panes/timing/costs";
-import { spanMagnitudes, median, paysOffAfter, quartiles, stacked, withQuartiles } from
+import { spanMagnitudes, paysOffAfter, quartiles, stacked, withQuartiles } from
   "../src/viewer/panes/timing/figures";
 import { pointsOf } from "../src/viewer/panes/timing/roofline";
 import { contestants, Runs } from "../src/viewer/panes/timing/runs";
 import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/retime";
 
 test("median and quartiles are those of Python's statistics", () => {
-  assert.equal(median([3, 1, 2]), 2);
-  assert.equal(median([4, 1, 2, 3]), 2.5);
-  // statistics.quantiles([...], n=4)
-  assert.deepEqual(quartiles([1, 2, 3, 4, 5]), [1.5, 4.5]);
-  assert.deepEqual(quartiles([7, 1, 4, 9]), [1.75, 8.5]);
-  assert.deepEqual(quartiles([1, 2]), [0.75, 2.25]);
-  assert.deepEqual(quartiles([5]), [5, 5]);
+  // statistics.quantiles([...], n=4, method="inclusive"), as print(record) has them
+  assert.deepEqual(quartiles([1, 2, 3, 4, 5]), [2, 3, 4]);
+  assert.deepEqual(quartiles([7, 1, 4, 9]), [3.25, 5.5, 7.5]);
+  assert.deepEqual(quartiles([1, 2]), [1.25, 1.5, 1.75]);
+  assert.deepEqual(quartiles([5]), [5, 5, 5]);
+  assert.deepEqual(quartiles([]), [NaN, NaN, NaN]);
 });
 
 test("a time is told with its quartiles, where there are some", () => {
   const written: [number, number[], string][] = [
-    [3e-6, [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "3.00 us (1.50 us to 4.50 us)"], [4e-3, [0, 4e-3, 4e-3], "4.00 ms"],
+    [3e-6, [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "3.00 us (2.00 us to 4.00 us)"], [4e-3, [0, 4e-3, 4e-3], "4.00 ms"],
     [2e-6, [], "2.00 us"],
-    [47e-6, [40e-6, 47e-6, 6e-3], "47.0 us (40.0 us to 6.00 ms)"],
+    [47e-6, [40e-6, 47e-6, 6e-3], "47.0 us (43.5 us to 3.02 ms)"],
   ];
   for (const [median, samples, text] of written) assert.equal(withQuartiles({ median, samples }), text);
 });

@@ -5,6 +5,9 @@ export type Key = string;
 
 export const key = (compile: string, id: string): Key => (isSourceLine(id) ? `|${id}` : `${compile}|${id}`);
 
+/** "mul" of the node "aten.mul_1". */
+export const operator = (node: string): string => node.replace(/^\w+\.|_\d+$/g, "");
+
 export function parts(of: Key): { compile: string; id: string } {
   const bar = of.indexOf("|");
   return { compile: of.slice(0, bar), id: of.slice(bar + 1) };

@@ -8,8 +8,8 @@ import { sum } from "./collections";
 import type { Context } from "./pane";
 import type { BreakData, CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
-import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases
-  } from "./stages";
+import { type Branch, compileName, compileTree, countsPhrase, countsText, fittingPane, halfName, OUTSIDE, ownSeconds,
+  passCounts, type Phase, phases, recompiledBecause } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -67,7 +67,7 @@ export function StageList(
       "aria-pressed": String(shown),
     });
     fill(heading,
-      h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`),
+      h("span", `Compilation · ${seconds(Math.max(compile?.seconds ?? 0, sum(stages.filter(each => !each.depth), each => each.seconds)))}`),
       ...(same > 0 ? [toggle] : []));
     const own = ownSeconds(stages);
     const total = Math.max(sum([...own.values()], each => each), 1e-9);
@@ -107,13 +107,12 @@ export function StageList(
 
   function option(compile: CompileData, stage: StageData, total: number): HTMLElement {
     const half = halfName(compile, stage.half ?? "");
-    const change = changeOf(compile, stage);
+    const counts = passCounts(compile, stage);
     const notes = [half];
     if (stage.error) notes.push("✗ failed");
     else if (stage.same_as) notes.push("= unchanged");
-    else if (change) notes.push(`+${change.added} −${change.removed}${change.altered ? ` ~${change.altered}` : ""}`);
-    const changeText = change && !stage.same_as
-      ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
+    else if (counts) notes.push(countsText(counts));
+    const changeText = counts && !stage.same_as ? `nodes: ${countsPhrase(counts)}` : "";
     const style =
       `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${1.25 + stage.depth * 0.75}rem`;
     return h(
@@ -157,7 +156,7 @@ export function StageList(
   }
 
   function branchRows({ compile, relation, breaks, children }: Branch, level: number): BranchRow[] {
-    const { compiles, history, engine } = context.model.record.value;
+    const { compiles, engine } = context.model.record.value;
     const goesOn = (one: BreakData) => (one.continuation ?? "").split(", ").includes(compile.title);
     const breakRows = breaks.map((title): BranchRow => ({
       text: `⤶ break: ${title}`, extra: "", selected: false, style: "ex-break", level, opens: false, run: () => {
@@ -167,9 +166,8 @@ export function StageList(
         if (from && found) context.show("breaks", key(from.id, found.instruction));
       },
     }));
-    const changes = history?.find(row => row.made?.includes(compile.id))?.changes ?? [];
-    const own = changes.find(({ of = "" }) => compile.id.startsWith(`${of.split(".")[0]}.`)) ?? changes[0];
-    const recompiled = relation === "recompile" ? `↻ ${own?.said ?? "a guard failed"}` : "";
+    const recompiled = relation === "recompile"
+      ? `↻ ${recompiledBecause(context.model.record.value, compile) || "a guard failed"}` : "";
     const extra = compile.raises
       ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     const text = compile.title === OUTSIDE

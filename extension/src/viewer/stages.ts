@@ -2,13 +2,15 @@
 
 import { count, phrase } from "./format";
 import { entry, sum } from "./collections";
-import type { CompileData, GraphData, NodeData, StageData } from "./record";
+import type { CompileData, GraphData, LineData, NodeData, RecordData, StageData } from "./record";
 
-/** What a pass changed: nodes that appeared, went, and were altered. */
-export interface Change {
-  readonly added: number;
-  readonly removed: number;
-  readonly altered: number;
+export type Sign = "added" | "removed" | "changed";
+export type SignCounts = { readonly [sign in Sign]: number };
+
+/** A node, and its call as the stage's text prints it; "" where it does not. */
+export interface NodeCall {
+  readonly data: NodeData;
+  readonly call: string;
 }
 
 /** The stage whose artifact a stage shows: itself, or the earlier one that it left as it was. */
@@ -38,18 +40,70 @@ export function stageBefore(compile: CompileData, stage: StageData): StageData |
   return made.graph && level(made.graph) === level(stage.graph) ? made : undefined;
 }
 
-/** What changed from the graph before; undefined where the stage did not start from one. */
-export function changeOf(compile: CompileData, stage: StageData): Change | undefined {
-  const before = stageBefore(compile, stage)?.graph;
-  if (!before || !stage.graph) return undefined;
-  const old = new Map(before.nodes.map(node => [node.id, written(node)]));
-  const added = stage.graph.nodes.filter(node => !old.has(node.id)).length;
-  const altered = stage.graph.nodes.filter(node => old.has(node.id) && old.get(node.id) !== written(node)).length;
-  const removed = before.nodes.length - (stage.graph.nodes.length - added);
-  return { added, removed, altered };
+/** How many nodes a pass changed; undefined where the stage did not start from a graph. */
+export function passCounts(compile: CompileData, stage: StageData): SignCounts | undefined {
+  const before = stageBefore(compile, stage);
+  return before && countsOf(changesOf(nodesOf(before), nodesOf(stage)).values());
 }
 
-const written = (node: NodeData): string => JSON.stringify([node.op, node.target, node.type, node.inputs, node.about]);
+/** What a pass did to each node; nodes that it left alone are absent. */
+export function changesOf<Id>(before: ReadonlyMap<Id, NodeCall>, after: ReadonlyMap<Id, NodeCall>): Map<Id, Sign> {
+  const changes = new Map<Id, Sign>();
+  for (const [id, node] of after) {
+    const old = before.get(id);
+    if (!old) changes.set(id, "added");
+    else if (written(old) !== written(node)) changes.set(id, "changed");
+  }
+  for (const id of before.keys()) if (!after.has(id)) changes.set(id, "removed");
+  return changes;
+}
+
+export function countsOf(signs: Iterable<Sign>): SignCounts {
+  const counts = { added: 0, removed: 0, changed: 0 };
+  for (const sign of signs) counts[sign]++;
+  return counts;
+}
+
+/** "+1 −2 ~3"; "" where nothing changed. */
+export const countsText = ({ added, removed, changed }: SignCounts): string =>
+  phrase([added && `+${added}`, removed && `−${removed}`, changed && `~${changed}`], " ");
+
+/** "1 added, 2 removed, 3 changed". */
+export const countsPhrase = ({ added, removed, changed }: SignCounts): string =>
+  phrase([added && `${added} added`, removed && `${removed} removed`, changed && `${changed} changed`], ", ")
+    || "nothing changed";
+
+const written = ({ data, call }: NodeCall): string =>
+  JSON.stringify([data.op, data.target, data.type, data.inputs, data.about ?? "", call]);
+
+function nodesOf({ graph, body }: StageData): Map<string, NodeCall> {
+  const calls = callsOf(body?.lines ?? []);
+  const keys = keysOf(graph?.nodes ?? []);
+  return new Map((graph?.nodes ?? []).map((data, n) => [keys[n]!, { data, call: calls.get(data.id) ?? "" }]));
+}
+
+/** Node ids, made unique: where a record gives an id twice, the second reads "ID (2)". */
+export function keysOf(nodes: readonly NodeData[]): string[] {
+  const taken = new Set<string>();
+  return nodes.map(({ id }) => {
+    let key = id;
+    for (let n = 2; taken.has(key); n++) key = `${id} (${n})`;
+    taken.add(key);
+    return key;
+  });
+}
+
+/** The call of each node in a graph's text, whose lines read "  NAME: TYPE = CALL  # ASIDE". */
+export function callsOf(lines: readonly LineData[]): Map<string, string> {
+  const calls = new Map<string, string>();
+  for (const [text, id] of lines) {
+    const start = text.indexOf(" = ");
+    if (!id || start < 0 || calls.has(id)) continue;
+    const aside = text.lastIndexOf("  # ");
+    calls.set(id, text.slice(start + 3, aside > start ? aside : undefined));
+  }
+  return calls;
+}
 
 /** "fx" or "aten": graphs of different levels share no nodes. */
 export const level = (graph: GraphData | null | undefined): string => graph?.nodes[0]?.id.split(".")[0] ?? "";
@@ -135,6 +189,12 @@ function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: read
     return phrase(
       [kernels && count(kernels, "kernel"), items.length > kernels && count(items.length - kernels, "call")], " + ");
   return of ? count(of, one) : "";
+}
+
+/** Why a function was recompiled: the failed guard of the compile before, or another. */
+export function recompiledBecause({ history }: RecordData, { id }: CompileData): string {
+  const changes = history?.find(row => row.made?.includes(id))?.changes ?? [];
+  return (changes.find(({ of = "" }) => id.startsWith(`${of.split(".")[0]}.`)) ?? changes[0])?.said ?? "";
 }
 
 /** What a person calls a compile: its number, and the function's name. */

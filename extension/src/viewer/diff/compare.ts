@@ -2,12 +2,13 @@
 
 import { bytes, grouped, phrase, seconds } from "../format";
 import { own } from "../collections";
+import { operator } from "../element";
 import { signed } from "../glance";
 import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { shortTarget } from "../panes/graphs/operations";
 import { FileNames } from "../sources";
-import { artifact, callsIn, halfName, PHASES, phases } from "../stages";
+import { artifact, callsIn, halfName, PHASES, phases, recompiledBecause } from "../stages";
 import { renamedDiff } from "./lines";
 
 export interface CompilePair {
@@ -140,11 +141,10 @@ function ofEngines(old: CompileData, fresh: CompileData): ChangedFact[] {
     [name, ...differing(of(old), of(fresh))].slice(0, 3) as unknown as ChangedFact;
   const graph = (name: string) => (compile: CompileData) => called(compile,
     compile.stages?.find(each => (own(ROLES, each.name) ?? each.name) === name && artifact(compile, each).graph)) ?? [];
-  const plain = (id: string) => id.replace(/^\w+\.|_\d+$/g, "");
   const groups = (kind: string) => (compile: CompileData) => (compile.halves ?? []).flatMap(half => {
     const origins = new Map(half.operations?.map(each => [each.id, each.origins]));
     return (half.schedule?.items ?? []).filter(each => (each.kind === "extern") === (kind === "extern"))
-      .map(each => [...new Set(each.operations.flatMap(one => origins.get(one) ?? []).map(plain))].sort().join(" + "));
+      .map(each => [...new Set(each.operations.flatMap(one => origins.get(one) ?? []).map(operator))].sort().join(" + "));
   });
   const guarded = (compile: CompileData) =>
     [...new Set(
@@ -167,9 +167,10 @@ function peaks(halves: readonly HalfData[] = []): string {
 export type ChangedFact = readonly [name: string, before: string, after: string];
 
 /** What two compiles of one record amount to: what each phase made, then numbers. */
-function ofCompiles(...pair: readonly [CompileData, CompileData]): ChangedFact[] {
+function ofCompiles(record: RecordData, ...pair: readonly [CompileData, CompileData]): ChangedFact[] {
   const facts: { readonly [name: string]: (of: CompileData) => string } = {
-    "compiled again because": each => (each.recompiles ?? []).map(each => each.words || each.why).join("; "),
+    "compiled again because": each => recompiledBecause(record, each)
+      || (each.recompiles ?? []).map(each => each.words || each.why).join("; "),
     ...Object.fromEntries(
       PHASES.map(([name]) => [name, (of: CompileData) => phases(of).find(each => each.name === name)?.made ?? ""])),
     breaks: each => `${each.breaks?.length ?? 0}`, guards: each => `${each.guards?.length ?? 0}`,
@@ -182,7 +183,7 @@ function ofCompiles(...pair: readonly [CompileData, CompileData]): ChangedFact[]
  * engine of each is compared with another. Of two compiles of one record, what each of them is. */
 export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[],
     pair?: CompilePair): ChangedFact[] {
-  if (before === after && pair?.before && pair.after && !engines) return ofCompiles(pair.before, pair.after);
+  if (before === after && pair?.before && pair.after && !engines) return ofCompiles(before, pair.before, pair.after);
   const both = (name: string, of: (record: RecordData) => string): ChangedFact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
   const contestants =

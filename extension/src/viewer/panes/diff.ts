@@ -15,7 +15,7 @@ let opened = 0;
 export function diff(into: HTMLElement, context: Context): Pane {
   const name = `ex-diff${++opened}`;
   const other = h("select.ex-select", { "aria-label": "Compare with" });
-  const from = h("label", "From ", other);
+  const compared = h("label", "Compare with ", other);
   const headline = h("span");
   const body = h("div.ex-body-text");
   /** Records from files. */
@@ -26,7 +26,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
   const file =
     h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
   const open = button("ex-button", "Open a record…", () => file.click());
-  into.append(h("div.ex-pane", h("div.ex-bar", from, headline, open, file), body));
+  into.append(h("div.ex-pane", h("div.ex-bar", compared, headline, open, file), body));
   const wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"),
     folded: context.setting<boolean>("folded", false) };
   on(other, "change", () => {
@@ -74,7 +74,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
           h("option", { value }, `${compileName(each)}${each.engine === "stock" ? " (stock)" : ""}`)))));
     if (!choices.some(([label]) => label === chosen)) chosen = choices[0]?.[0] ?? "";
     other.value = chosen;
-    from.hidden = choices.length === 0;
+    compared.hidden = choices.length === 0;
     view?.dispose();
     view = null;
     const [, version, compile] = choices.find(([label]) => label === chosen) ?? [];
@@ -84,9 +84,12 @@ export function diff(into: HTMLElement, context: Context): Pane {
       fill(body);
       return;
     }
-    headline.textContent = `to ${compileName(own)}`;
-    const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
-    view = DiffView(name, before, after, { before: compile, after: own }, wishes);
+    // A later compile of this record, such as a recompile, is what came of this one.
+    const later = version.record === record && record.compiles.indexOf(compile) > record.compiles.indexOf(own);
+    const pair = later ? { before: own, after: compile } : { before: compile, after: own };
+    headline.textContent = `from ${compileName(pair.before)} to ${compileName(pair.after)}`;
+    const after = named({ name: record.title, record }, pair.after);
+    view = DiffView(name, named(version, pair.before), after, pair, wishes);
     fill(body, view.element);
   }
 

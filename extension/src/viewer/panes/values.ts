@@ -19,7 +19,7 @@ export function values(into: HTMLElement, context: Context): Pane {
   const table = DataTable<WrittenData>("What kernels wrote", [
     { name: "Step", numeric: true, text: row => `${written().indexOf(row)}` },
     codes("Kernel", row => row.kernel), codes("Node", row => row.node ?? ""),
-    { name: "Compared with eager", text: writtenText }, { name: "Ours", text: row => row.ours },
+    { name: "Compared with eager", text: writtenText }, { name: "Compiled", text: row => row.ours },
     { name: "Eager", text: row => row.eager ?? "" },
   ], context.selection, { keys: row => [keyOf(row), key(context.compile.value, row.kernel)],
     look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });

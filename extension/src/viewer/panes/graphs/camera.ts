@@ -1,6 +1,6 @@
 // What part of a drawing is seen, and how large. `x` and `y` are the drawing's point at the view's left upper corner.
 
-import { median } from "../timing/figures";
+import { quartiles } from "../timing/figures";
 
 export interface Camera {
   readonly x: number;
@@ -53,7 +53,7 @@ export function beginning(drawing: Extent, view: Extent, boxes: readonly Rectang
   const seen = view.width / scale;
   const room = MARGIN / scale;
   const upper = boxes.filter(box => box.y < view.height / scale).map(box => box.x + box.width / 2);
-  const x = Math.max(-room, Math.min(median(upper) - seen / 2, drawing.width + room - seen));
+  const x = Math.max(-room, Math.min(quartiles(upper)[1] - seen / 2, drawing.width + room - seen));
   return upper.length && seen < drawing.width ? { ...middle, x } : middle;
 }
 

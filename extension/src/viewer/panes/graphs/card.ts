@@ -4,13 +4,14 @@
 import { reasonLink } from "../../catalogue";
 import { button, fill, h, tool } from "../../dom";
 import type { Context } from "../../pane";
-import { type DrawnItem, countsText, SAVED_KINDS, type ScenePart, SIGNS } from "./scene";
+import { type DrawnItem, SAVED_KINDS, type ScenePart, SIGNS } from "./scene";
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
 import { bytes, count, phrase, seconds } from "../../format";
 import { own, sum } from "../../collections";
 import type { Model } from "../../model";
 import type { WhyData } from "../../record";
 import { differences, type StateNode } from "./family";
+import { countsText } from "../../stages";
 import type { Group } from "./groups";
 import type { Home } from "./kernels";
 import { homeTitle } from "./look";

@@ -2,12 +2,13 @@
 // from this, so that nothing moves when one walks from pass to pass.
 
 import { entry } from "../../collections";
-import type { LineData, NodeData } from "../../record";
+import type { NodeData } from "../../record";
+import { callsOf, keysOf, type NodeCall } from "../../stages";
 import { isTangent, type GraphView } from "./views";
 
 export interface Vertex {
   readonly index: number;
-  /** Unique here: where a record gives an id twice, the second reads "ID (2)". */
+  /** Its id, unique here. */
   readonly key: string;
   /** As in the last state that has it. */
   readonly data: NodeData;
@@ -24,14 +25,11 @@ export interface GraphState {
   readonly outputs: ReadonlyMap<number, readonly number[]>;
 }
 
-export interface StateNode {
-  readonly data: NodeData;
+export interface StateNode extends NodeCall {
   readonly sources: readonly number[];
   /** Inputs that are no nodes of this state. */
   readonly missing: readonly string[];
   readonly users: readonly number[];
-  /** The call as the stage's text prints it; "" where it does not. */
-  readonly call: string;
 }
 
 export interface Family {
@@ -62,17 +60,6 @@ export function familyOf(views: readonly GraphView[]): Family {
     index: at, key, data: last.get(at)!, sources: [...sources[at]!].sort((a, b) => a - b), backward: backward.has(at),
   }));
   return { vertices, states };
-}
-
-/** Node ids, made unique. */
-function keysOf(nodes: readonly NodeData[]): string[] {
-  const taken = new Set<string>();
-  return nodes.map(({ id }) => {
-    let key = id;
-    for (let n = 2; taken.has(key); n++) key = `${id} (${n})`;
-    taken.add(key);
-    return key;
-  });
 }
 
 /** A list in which each new key stands behind the one that came before it in its own list. */
@@ -116,18 +103,6 @@ function stateOf(view: GraphView, keys: readonly string[], index: ReadonlyMap<st
   return { view, nodes, outputs };
 }
 
-/** The call of each node in a graph's text, whose lines read "  NAME: TYPE = CALL  # ASIDE". */
-function callsOf(lines: readonly LineData[]): Map<string, string> {
-  const calls = new Map<string, string>();
-  for (const [text, id] of lines) {
-    const start = text.indexOf(" = ");
-    if (!id || start < 0 || calls.has(id)) continue;
-    const aside = text.lastIndexOf("  # ");
-    calls.set(id, text.slice(start + 3, aside > start ? aside : undefined));
-  }
-  return calls;
-}
-
 /** What gradients from outside flow into, and what is read by nothing else. */
 function backwardOf(sources: readonly ReadonlySet<number>[], tangents: readonly number[],
     stays: (at: number) => boolean): Set<number> {
@@ -140,24 +115,6 @@ function backwardOf(sources: readonly ReadonlySet<number>[], tangents: readonly 
     if (!stays(at) && users[at]!.length && users[at]!.every(user => reached.has(user))) reached.add(at);
   }
   return reached;
-}
-
-export type Sign = "added" | "removed" | "changed";
-
-/** What a pass did to each node; nodes that it left alone are absent. */
-export function changesOf(before: GraphState, after: GraphState): Map<number, Sign> {
-  const changes = new Map<number, Sign>();
-  for (const [at, node] of after.nodes) {
-    const old = before.nodes.get(at);
-    if (!old) changes.set(at, "added");
-    else if (written(old) !== written(node)) changes.set(at, "changed");
-  }
-  for (const at of before.nodes.keys()) if (!after.nodes.has(at)) changes.set(at, "removed");
-  return changes;
-}
-
-function written({ data, call }: StateNode): string {
-  return JSON.stringify([data.op, data.target, data.type, data.inputs, data.about ?? "", call]);
 }
 
 /** What of a node a pass changed, as "WHAT: BEFORE → AFTER". */

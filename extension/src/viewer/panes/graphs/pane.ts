@@ -7,7 +7,7 @@ import { count, fileName } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
 import { rasterized, standalone } from "../../picture";
 import { program } from "../../saving";
-import { whyNone } from "../../stages";
+import { countsOf, countsPhrase, countsText, whyNone } from "../../stages";
 import { ends, onChange } from "../../signal";
 import { TextView } from "../../textview";
 import { Card } from "./card";
@@ -19,7 +19,7 @@ import { legendOf } from "./svg";
 import { allOpen, MOST, opening, Openings, savedBy, type Subject } from "./subject";
 import { paintOf } from "./paint";
 import { Reading } from "./reading";
-import { countsText, type DrawnItem, type ScenePart, type Scene, sceneOf } from "./scene";
+import { type DrawnItem, type ScenePart, type Scene, sceneOf } from "./scene";
 import { settingsOf, type Toggle, Toolbar } from "./toolbar";
 import { type GraphView, WHAT } from "./views";
 
@@ -307,9 +307,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     for (const view of reading?.views ?? []) {
       const subject = view.before && reading?.known(view);
       if (!subject) continue;
-      const counts = { added: 0, removed: 0, changed: 0 };
-      for (const sign of subject.changesOf(view).values()) counts[sign]++;
-      did.set(view.id, countsText(counts));
+      did.set(view.id, countsText(countsOf(subject.changesOf(view).values())));
     }
     return did;
   }
@@ -380,7 +378,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   function describe(): void {
     const view = looked;
     if (!view) return;
-    const did = view.before && settings.changes.value ? `. Against ${view.before.title}: ${viewText(view)}` : "";
+    const did = view.before && settings.changes.value ? `. Against ${view.before.title}: ${countsPhrase(countsOf(
+      subjectOf(view).changesOf(view).values()))}` : "";
     const instead =
       tooLarge && settings.shown.value === "drawing" ? `Too large to draw: ${tooLarge}. Here is the table. ` : "";
     const subject = subjectOf(view);
@@ -388,13 +387,6 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     tell(
       `${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: `
         + `all)`}: ${WHAT[view.kind]}${did}`);
-  }
-
-  function viewText(view: GraphView): string {
-    const counts = new Map<string, number>();
-    for (const sign of subjectOf(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
-    return (["added", "removed", "changed"] as const)
-      .flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";
   }
 
   function picture(most: number): string {

@@ -6,7 +6,8 @@ import { entry } from "../../collections";
 import type { Color, Palette } from "../../palette";
 import type { SavedData } from "../../record";
 import type { Rectangle } from "./camera";
-import type { Sign, GraphState, StateNode } from "./family";
+import type { GraphState, StateNode } from "./family";
+import { countsOf, countsText, type Sign, type SignCounts } from "../../stages";
 import { type Group, type Item, type Leaf, verticesOf } from "./groups";
 import { groupLabel, type ItemLabel, nodeLabel } from "./look";
 import type { Paint } from "./paint";
@@ -42,7 +43,7 @@ export interface DrawnItem extends Rectangle {
   readonly stripe: Color;
   readonly sign: Sign | null;
   /** How many nodes of a group were added, removed and changed. */
-  readonly counts: { readonly [sign in Sign]: number } | null;
+  readonly counts: SignCounts | null;
   readonly backward: SavedData["kind"] | "";
   /** Positions among the graph's results. */
   readonly outputs: readonly number[];
@@ -154,12 +155,8 @@ function nodeMark(part: ScenePart, shape: Shape, leaf: Leaf, state: GraphState, 
 function groupMark(part: ScenePart, shape: Shape, group: Group, there: readonly number[]): DrawnItem {
   const { bars, label: painted } = part.paint.ofAll(there);
   const chip = painted || (group.home?.seconds == null ? "" : seconds(group.home.seconds));
-  const counts = { added: 0, removed: 0, changed: 0 };
-  for (const vertex of there) {
-    const sign = part.changes.get(vertex);
-    if (sign) counts[sign]++;
-  }
-  const changed = counts.added + counts.removed + counts.changed > 0 ? counts : null;
+  const signs = there.flatMap(vertex => part.changes.get(vertex) ?? []);
+  const changed = signs.length ? countsOf(signs) : null;
   const nodes = there.length;
   const label = { title: groupLabel(group).title,
     detail: group.kind === "alike" ? groupLabel(group).detail : count(nodes, "node") };
@@ -184,12 +181,6 @@ export const SIGNS: { readonly [sign in Sign]: string } =
 export const SAVED_KINDS: { readonly [kind: string]: string } = {
   saved: "saved for the backward", input: "an input that the backward reads", recomputed: "recomputed in the backward",
 };
-
-export function countsText(counts: { readonly [sign in Sign]: number }): string {
-  const parts = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`,
-    counts.changed && `~${counts.changed}`];
-  return phrase(parts, " ");
-}
 
 const at = (part: ScenePart, { x, y, width,
   height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });

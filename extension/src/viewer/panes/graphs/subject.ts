@@ -4,12 +4,13 @@
 import { entry, sum } from "../../collections";
 import type { CompileData, SavedData, NodeData } from "../../record";
 import { Signatures, type Group, grouped, type Grouping, groupsIn, type Item, around, segments } from "./groups";
-import { familyOf, type Family, type GraphState, changesOf, type Sign, type Vertex } from "./family";
+import { familyOf, type Family, type GraphState, type Vertex } from "./family";
 import { type Home, Kernels } from "./kernels";
 import { sizes } from "./look";
 import { type Memo, place, type Placement } from "./place";
 import type { GraphKind, GraphView } from "./views";
 import { syntheticReason } from "../../element";
+import { changesOf, type Sign } from "../../stages";
 
 export class Subject {
   /** The step of capture that the states are shown as of; -1 for none. */
@@ -49,7 +50,7 @@ export class Subject {
   /** What the pass before a view did; nothing where there is no view before. */
   changesOf(view: GraphView): ReadonlyMap<number, Sign> {
     return entry(this.#changes, view.id,
-      () => (view.before ? changesOf(this.#whole(view.before), this.#whole(view)) : new Map()));
+      () => (view.before ? changesOf(this.#whole(view.before).nodes, this.#whole(view).nodes) : new Map()));
   }
 
   root(wanted: Grouping): Group {

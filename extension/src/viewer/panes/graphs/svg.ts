@@ -5,7 +5,8 @@ import { clipped } from "./look";
 import { svg, h, fill } from "../../dom";
 import { phrase } from "../../format";
 import { colorClass } from "../../palette";
-import { countsText, SAVED_KINDS, type Line, type DrawnItem, SIGNS, type Tie, type Scene, overlap } from "./scene";
+import { countsText } from "../../stages";
+import { SAVED_KINDS, type Line, type DrawnItem, SIGNS, type Tie, type Scene, overlap } from "./scene";
 import { type Rectangle, within } from "./camera";
 import type { Lit } from "./canvas";
 

@@ -254,7 +254,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
   return { reveal, exports, dispose };
 }
 
-const owner = (guard: GuardData): string => (guard.of_torch ? "torch itself" : "the program");
+const owner = (guard: GuardData): string => (guard.of_torch ? "torch's state" : "the program's values");
 
 /** What the value was at capture, where the guard itself does not say it. */
 function observedText(guard: GuardData): string {

@@ -23,7 +23,7 @@ readonly says: string } } = {
   pool: { pattern: "plain", look: "ex-tone-0", says: "in the call's pool" },
   own: { pattern: "hatched", look: "ex-tone-2", says: "allocated by itself" },
   library: { pattern: "dotted", look: "ex-tone-1", says: "allocated by a library call" },
-  given: { pattern: "barred", look: "ex-tone-7", says: "written into an input" },
+  input: { pattern: "barred", look: "ex-tone-7", says: "written into an input" },
 };
 
 /** What a person calls a buffer. */
@@ -43,7 +43,7 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, called: C
   const bars = rows.flatMap((row, n) => {
     const y = top + n * ROW;
     const first = row[0] as PoolPlace;
-    const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind === "own" ? "own" : first.kind;
+    const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind;
     return [
       svg("text.ex-tick", { x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
       ...row.flatMap(

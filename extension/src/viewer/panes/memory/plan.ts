@@ -6,7 +6,7 @@ import type { BufferData, HalfData } from "../../record";
 
 const ALIGNMENT = 64;
 
-export type PlaceKind = "pool" | "own" | "library" | "given";
+export type PlaceKind = "pool" | "own" | "library" | "input";
 
 /** Memory that one buffer, or several one after another, are in. */
 export interface PoolPlace {
@@ -40,7 +40,7 @@ export function planOf(half: HalfData): Plan {
   const groups = new Map<BufferData, BufferData[]>();
   for (const each of made) entry(groups, ownerOf(each, byName, one => one.where === "reuse"), () => []).push(each);
   const places = [...groups].map(([owner, lives]) => place(owner, lives));
-  const order: { readonly [kind in PlaceKind]: number } = { pool: 0, own: 1, library: 2, given: 3 };
+  const order: { readonly [kind in PlaceKind]: number } = { pool: 0, own: 1, library: 2, input: 3 };
   places.sort((a, b) => order[a.kind] - order[b.kind] || a.offset - b.offset || a.first - b.first);
   const alone = made.filter(each => !isAlias(each)).map(each => {
     const aliases = made.filter(other => isAlias(other) && ownerOf(other, byName, isAlias) === each);
@@ -85,7 +85,7 @@ function ownerOf(buffer: BufferData, byName: ReadonlyMap<string, BufferData>,
 }
 
 function place(owner: BufferData, lives: readonly BufferData[]): PoolPlace {
-  const kind = owner.where === "pool" || owner.where === "own" || owner.where === "library" ? owner.where : "given";
+  const kind = owner.where === "pool" || owner.where === "own" || owner.where === "library" ? owner.where : "input";
   const inOrder =
     [...lives].sort((a, b) => (a.first ?? 0) - (b.first ?? 0) || Number(b === owner) - Number(a === owner));
   return {

@@ -3,7 +3,7 @@
 
 import { drawing, fitted, mark, textWidth } from "../../chart";
 import { svg } from "../../dom";
-import { type Key, key } from "../../element";
+import { type Key, key, operator } from "../../element";
 import { bytes, count, phrase, seconds } from "../../format";
 import type { Linked } from "../../linked";
 import type { HalfData, ItemData, OperationData } from "../../record";
@@ -253,6 +253,6 @@ export function named(operation: Pick<OperationData, "id" | "origins">, compile:
   });
   const nodes = operation.origins.filter(each => !each.startsWith("synthetic:"));
   const [own = operation.id, ...inside] =
-    nodes.map(each => phrase([each.replace(/^\w+\.|_\d+$/g, ""), where(each).join(", ")], " · "));
+    nodes.map(each => phrase([operator(each), where(each).join(", ")], " · "));
   return { own, inside: [...new Set(inside)] };
 }

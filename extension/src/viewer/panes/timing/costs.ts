@@ -3,6 +3,7 @@
 import { own } from "../../collections";
 import type { CompileData, HalfData, MachineData, RecordData } from "../../record";
 import { halfName } from "../../stages";
+import { operator } from "../../element";
 
 export interface Cost {
   readonly compile: string;
@@ -27,10 +28,14 @@ function ofHalf(compile: CompileData, half: HalfData): Cost[] {
   const kernels = new Map((half.kernels ?? []).map(each => [each.id, each]));
   const operations = new Map((half.operations ?? []).map(each => [each.id, each]));
   const place = { compile: compile.id, half: halfName(compile, half.name) };
+  const called = (id: string) => {
+    const node = operations.get(id)?.origins.find(each => !each.startsWith("synthetic:"));
+    return node === undefined ? id : operator(node);
+  };
   return (half.schedule?.items ?? []).flatMap((item): Cost[] => {
     const kernel = kernels.get(item.id);
     if (kernel) {
-      return [{ ...place, id: item.id, kind: "kernel", runs: item.operations.join(", "),
+      return [{ ...place, id: item.id, kind: "kernel", runs: item.operations.map(called).join(", "),
         seconds: kernel.seconds ?? null, bytes: kernel.bytes, flops: kernel.flops }];
     }
     if (item.kind !== "extern") return [];

@@ -118,7 +118,7 @@ function drawRow(
   const every = Math.ceil(positive.length / MOST_DOTS);
   const dots = stacked(positive.filter((_, n) => n % every === 0), x, COLUMN);
   const step = Math.min(COLUMN, (DOTS - 4) / most(dots.map(each => each.level), 1));
-  const [low, high] = quartiles(positive);
+  const [low, , high] = quartiles(positive);
   const label = withQuartiles(each);
   const speedText = speed?.said ?? "";
   const shortText = textWidth(speedText, BOLD) > width - LEFT ? speedText.split(/ \(|: /)[0]! : speedText;

@@ -4,30 +4,20 @@ import { seconds } from "../../format";
 import { least, most } from "../../collections";
 import type { SamplesData } from "../../record";
 
-export function median(values: readonly number[]): number {
+/** The three quartiles, as Python's statistics.quantiles(values, n=4, method="inclusive") gives them. */
+export function quartiles(values: readonly number[]): readonly [low: number, median: number, high: number] {
   const sorted = [...values].sort((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1
-    ? (sorted[middle] ?? NaN) : ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
-}
-
-/** First and third quartile, as Python's statistics.quantiles(values, n=4) gives them; the extremes of fewer than
- * two. */
-export function quartiles(values: readonly number[]): readonly [number, number] {
-  const sorted = [...values].sort((a, b) => a - b);
-  const count = sorted.length;
-  if (count < 2) return [sorted[0] ?? NaN, sorted[0] ?? NaN];
   const cut = (quarter: number) => {
-    const at = Math.min(Math.max(Math.floor((quarter * (count + 1)) / 4), 1), count - 1);
-    const over = quarter * (count + 1) - at * 4;
-    return ((sorted[at - 1] ?? 0) * (4 - over) + (sorted[at] ?? 0) * over) / 4;
+    const steps = quarter * (sorted.length - 1);
+    const [at, over] = [Math.floor(steps / 4), steps % 4];
+    return over ? (sorted[at]! * (4 - over) + sorted[at + 1]! * over) / 4 : sorted[at] ?? NaN;
   };
-  return [cut(1), cut(3)];
+  return [cut(1), cut(2), cut(3)];
 }
 
 /** "24.2 us (23.6 us to 26.2 us)": the median, and the quartiles where there are samples. */
 export function withQuartiles({ median, samples }: Pick<SamplesData, "median" | "samples">): string {
-  const [low, high] = quartiles(samples.filter(each => each > 0));
+  const [low, , high] = quartiles(samples.filter(each => each > 0));
   return seconds(median) + (low < high ? ` (${seconds(low)} to ${seconds(high)})` : "");
 }
 

@@ -150,7 +150,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
   function contestantColumns(shown: readonly SamplesData[] = []): TableColumn<SamplesData>[] {
     const eager = shown.find(each => each.name === "eager");
     return [
-      { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
+      { name: "Engine", text: each => each.name, cell: each => h("strong", each.name) },
       { name: "Median (quartiles)", numeric: true, text: withQuartiles, order: each => each.median },
       {
         name: "Compared with eager",
@@ -185,7 +185,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
       ...fact("Largest error",
         where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}`
           : "none: every value is equal"),
-      ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
+      ...fact("Compared", count(compared ?? 0, "tensor"), " (outputs, gradients, inputs and state)"),
       ...fact("Within tolerance", first ? `no: ${first} is the first that is not` : "yes"),
     ];
     if (divergence && !divergence.node) {

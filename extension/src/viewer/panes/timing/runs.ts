@@ -3,7 +3,7 @@
 import type { ToPage } from "../../protocol";
 import type { SamplesData, TimingData } from "../../record";
 import { Signal } from "../../signal";
-import { median, quartiles } from "./figures";
+import { quartiles } from "./figures";
 
 export type Shapes = { readonly [argument: string]: readonly number[] };
 
@@ -94,7 +94,7 @@ function blank(id: string, shapes: Shapes, name = "the record's"): TimedRun {
 export function contestants(run: TimedRun): SamplesData[] {
   if (run.timing) return [...run.timing.contestants];
   return [...run.samples].map(([name, samples]) => {
-    const [low, high] = quartiles(samples);
-    return { name, samples, median: median(samples), spread: high - low };
+    const [low, median, high] = quartiles(samples);
+    return { name, samples, median, spread: high - low };
   });
 }
