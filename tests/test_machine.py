@@ -203,7 +203,7 @@ def test_gccs_remarks_belong_to_the_loop_that_they_are_in() -> None:
 <stdin>:12:1: missed: couldn't vectorize loop"""
     found = remarks("\n".join(line for line in said.splitlines() if "include" not in line), SOURCE)
     assert found == {
-        "k0:4": (True, "vectorized: 64 bytes at a time (what is left over: 32 bytes at a time)"),
+        "k0:4": (True, "vectorized: 64 bytes at a time (remainder: 32 bytes at a time)"),
         "k0:7": (False, SILENT),
         "k0:8": (False, "not vectorized: no vectype for stmt: s_1 = f (s_2);"),
     }

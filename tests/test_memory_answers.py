@@ -28,7 +28,7 @@ def test_the_peak_is_that_of_each_step(seed: int) -> None:
     for number in range(chosen.randrange(1, 9)):
         first = chosen.randrange(8)
         name, last = f"buf{number}", first + chosen.randrange(4)
-        where = chosen.choice(["own", "pool", "none", "reuse" if buffers else "own"])
+        where = chosen.choice(["own", "pool", "library", "none", "reuse" if buffers else "own"])
         of = chosen.choice(buffers).name if where == "reuse" else ""
         owners[name] = owners[of] if of else name if where != "none" else ""
         size = chosen.randrange(1, 50)
@@ -91,14 +91,15 @@ def loops_alone(x):
 def test_one_run_holds_what_was_planned_step_by_step(values: bool) -> None:
     """With `values` the kernels ran one by one before, and their pool is made anew for the measured run."""
     record = explorer.explore(loops_alone, time=0.05, values=values)(torch.randn(64, 16, requires_grad=True))
-    halves = [half for compile in record.data.compiles for half in compile.halves]
+    (compile,) = record.data.compiles
+    halves = compile.halves
     assert len(halves) == 2 and any(half.memory is not None and half.memory.pool for half in halves)
     for half in halves:
         assert half.memory is not None and half.schedule is not None
         measured = half.memory.measured
         assert len(measured) == len(half.schedule.items) + 1
         assert half.memory.peak_after <= max(measured) + 64 <= half.memory.peak_after + 64 * (len(half.buffers) + 2)
-        assert f"{half.name}: measured peak of one run, without inputs: " in str(record.memory)
+        assert f"{compile.half_title(half.name)}: measured peak of one run, without inputs: " in str(record.memory)
 
 
 def test_without_a_profiler_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ def test_stock_holds_what_its_wrapper_allocates_step_by_step() -> None:
         assert len(measured) == len(half.schedule.items) + 1
         found = memory.peak(half)
         assert found is not None and found.bytes <= max(measured), "a plan does not count what a call takes itself"
-        assert f"{half.name}: measured peak of one run, without inputs: " in str(record.memory)
+        assert f"{compile.half_title(half.name)}: measured peak of one run, without inputs: " in str(record.memory)
     items = [item.id for half in compile.halves for item in half.schedule.items if not item.id.startswith("bw.op")]
     launched = [id for each in record.launches for id in each.ids.split(", ")]
     assert set(items) <= set(launched) and "stock: one call took " in record.launches.text()

@@ -96,6 +96,16 @@ def test_a_newer_record_is_refused_although_its_fields_are_unknown() -> None:
         decode(b'{"version": 99, "compiles": {"of": "another kind"}}', "file")
 
 
+def test_a_half_is_called_by_its_compile_and_its_word() -> None:
+    for id, halves in {
+        "f0": {"f0": "f0", "f0_forward": "f0 forward", "": "f0"},
+        "f0.1": {"f0_1": "f0.1", "f0_1_backward": "f0.1 backward"},
+        "s0.1": {"s0.1_inference": "s0.1 inference", "g0_forward": "s0.1 g0_forward"},
+    }.items():
+        compile = msgspec.structs.replace(sample().compiles[0], id=id)
+        assert {half: compile.half_title(half) for half in halves} == halves
+
+
 def test_unknown_fields_of_this_version_are_ignored() -> None:
     assert decode(ENCODED.replace(b'"version":2', b'"version":2,"seen":[{}]', 1), "file") == sample()
 

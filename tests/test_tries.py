@@ -49,7 +49,7 @@ def test_a_pair_that_saves_nothing_is_put_off_and_asked_again() -> None:
     tries = tries_of(branches, torch.randn(4))
     assert [(tries.find("later:"), tries.find("fused:"))] == [([0], [1])]
     assert tries[0].first == tries[1].first and tries.kernels(0) == []
-    assert "put off" in tries.text(0) and TOGETHER in tries.text(1)
+    assert "postponed" in tries.text(0) and TOGETHER in tries.text(1)
 
 
 def test_operations_are_reported_by_what_they_compute_and_their_line() -> None:
@@ -73,6 +73,6 @@ def test_tries_are_kept_in_a_file_and_walked_in_a_terminal(tmp_path: Path) -> No
     path = explorer.explore(branches, time=False)(torch.randn(4)).save(tmp_path / "b.explore.json")
     assert "FusionTried" not in {event.kind for event in Record.load(path).data.compiles[0].events}
     walked = CliRunner().invoke(main, ["step", str(path), "--fusion"], input="p\nf\nF\nq\n").stdout
-    assert "f put off" not in walked and "p put off" in walked and f"kernels so far\n  {TOGETHER}" in walked
+    assert "f postponed" not in walked and "p postponed" in walked and f"kernels so far\n  {TOGETHER}" in walked
     found = CliRunner().invoke(main, ["step", str(path), "--fusion", "--find", "fused:"])
     assert found.exit_code == 0 and "   1  fused" in found.stdout

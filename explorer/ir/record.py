@@ -785,6 +785,11 @@ class CompileData(Data, frozen=True):
     called: str = ""
     """What a person calls a continuation, whose title is a made-up name: "step after line 12"."""
 
+    def half_title(self, half: str) -> str:
+        """ "f0.1 forward" of its half "f0_1_forward", and "f0.1" of the only one, "f0_1"."""
+        own = half[: len(self.id)].replace("_", ".") == self.id
+        return f"{self.id} {half[len(self.id) + 1 :] if own else half}".rstrip()
+
     @property
     def name(self) -> str:
         return self.called or self.title

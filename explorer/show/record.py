@@ -156,11 +156,11 @@ class Record(Viewable[data.RecordData]):
     @property
     def stages(self) -> Listing[data.StageData]:
         """Every stage of every compile, in the order in which they ran."""
-        found = [stage for compile in self.data.compiles for stage in compile.stages]
-        rows = [(s.id, s.name, s.half, duration(s.seconds)) for s in found]
+        found = [(compile, stage) for compile in self.data.compiles for stage in compile.stages]
+        rows = [(s.id, s.name, of.half_title(s.half) if s.half else "", duration(s.seconds)) for of, s in found]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
-        return Listing(found, ("  ".join(row).rstrip() for row in padded))
+        return Listing([stage for _, stage in found], ("  ".join(row).rstrip() for row in padded))
 
     @property
     def functions(self) -> Listing[data.FunctionCostData]:
@@ -642,7 +642,7 @@ def _umask() -> int:
 def _schedule_text(half: data.HalfData, compile: data.CompileData) -> str:
     assert half.schedule is not None
     named = operation_names(compile, half)
-    lines = [half.name, *("  " + line for line in text.half_lines(half, named))]
+    lines = [compile.half_title(half.name), *("  " + line for line in text.half_lines(half, named))]
     for fusion in half.schedule.fusions:
         verdict = "fused" if fusion.ok else "not fused"
         lines.append(named(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why}"))

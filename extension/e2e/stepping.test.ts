@@ -213,8 +213,8 @@ test("what fusion tried is walked, with what was together by then", async () => 
   const [told, came] = [pane.locator(".ex-step-told"), pane.getByRole("status").filter({ hasText: "Kernels so far" })];
   await pane.getByRole("slider").focus();
   for (const [key, step, says] of [
-    ["i", 0, /put off: .* Kernels so far: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels so far: .* \+ /],
-    ["R", 1, /✕ refused: /], ["P", 0, /put off/],
+    ["i", 0, /postponed: .* Kernels so far: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels so far: .* \+ /],
+    ["R", 1, /✕ refused: /], ["P", 0, /postponed/],
   ] as const) {
     await keyboard.press(key);
     assert.match(await told.innerText(), new RegExp(`^step ${step} of 2`));
@@ -230,7 +230,7 @@ test("what fusion tried is walked, with what was together by then", async () => 
   await keyboard.press("Escape");
   assert.ok(await visit.page.evaluate(given => (window as unknown as Bare).open(given),
     `#schedule/f0//${half}.step0/${encodeURIComponent(long(1).created)}`));
-  assert.match(await came.innerText(), /put off: /, "an address leads to an attempt");
+  assert.match(await came.innerText(), /postponed: /, "an address leads to an attempt");
   assert.deepEqual(visit.errors, []);
 });
 

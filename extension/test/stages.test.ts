@@ -52,6 +52,8 @@ test("each stage opens a pane that shows it", () => {
 test("halves have names where there are two", () => {
   assert.equal(halfName(passes, "f0_forward"), "forward");
   assert.equal(halfName(passes, "f0"), "");
+  const again = compile("f0.1", "f");
+  assert.deepEqual(["f0_1_forward", "f0.1_forward", "f0_1"].map(half => halfName(again, half)), ["forward", "forward", ""]);
 });
 
 const broke = (continuation: string) =>

@@ -316,7 +316,7 @@ class Has(Installed):
         relation, key = f"{'has' if self.present else 'lacks'} {self.where}", shortened(self.name)
         text = f"{key_text(self.name)} {'in' if self.present else 'not in'} {owner}"
         # A module's parameter is an attribute of it, but is not in its own dictionary.
-        subject = f"{name}.__dict__ {relation.split()[0]}" if self.where == "attribute" else f"{name} {relation}"
+        subject = f"{name}.__dict__ {relation.split()[0]} key" if self.where == "attribute" else f"{name} {relation}"
         return Wording(
             text, relation, key, f"{subject} {key}",
             "there" if self.present else "not there", {"keys": (constant(self.name),) if is_plain(self.name) else None},

@@ -91,10 +91,10 @@ def _second_name(t: Tracer, first: ir.Source, second: ir.Source, given: object) 
 
 def _plain_number(t: Tracer, source: ir.Source, given: object) -> Value:
     if type(given) is int and t.numbers.is_dynamic(source, given):
-        t.guards.on(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
+        t.guards.on(source, guards.TypeIs(int), "it is an integer of any value in the graph")
         return SizeValue(t.tape.size_input(source, given), source)
     if type(given) is float and t.numbers.is_dynamic(source, given):
-        t.guards.on(source, guards.TypeIs(float), "it is computed with as a float, whatever its value")
+        t.guards.on(source, guards.TypeIs(float), "it is a float of any value in the graph")
         return FloatValue(given, source, t)
     made = Constant(given, source)
     if isinstance(made.condition(), guards.Equals):
@@ -409,7 +409,7 @@ _KINDS = (
         guards.IsObject, "names were looked up in this module",
     ),
     Kind(_is_builtin_method, _builtin_method, why=_WHICH_METHOD),
-    Kind(_is_builtin, _builtin, guards.IsObject, "it is called while tracing, or becomes a node of the graph"),
+    Kind(_is_builtin, _builtin, guards.IsObject, "it is called during capture, or is a node of the graph"),
     Kind(_is(enum.Enum), _enum_member, guards.IsObject, "it is a member of an enumeration"),
     Kind(_is(torch.nn.Module), lambda t, source, given: ModuleValue(type(given), source, given)),
     Kind(_is_just(*AUTOCASTS), AutocastValue.given_by_frame),

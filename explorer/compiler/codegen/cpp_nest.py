@@ -347,7 +347,7 @@ class Nest:
         """Why threads share nothing, where they would do too little."""
         total = points((*self.outer, *self.inner))
         small = bool(total.is_Integer and total < self._least)
-        return f"one thread, as {total} points are fewer than the {self._least} from which threads pay" if small else ""
+        return f"one thread: threads pay off from {self._least} points, and there are {total}" if small else ""
 
     @cached_property
     def _least(self) -> int:

@@ -64,7 +64,7 @@ _LOOP = re.compile(r"\s*for \(")
 
 UNTOLD = "not vectorized; the compiler does not say why"
 NOT_MADE = ("couldn't vectorize loop", "loop not vectorized")
-SILENT = "no remark: unrolled, or left out"
+SILENT = "not mentioned by the compiler: unrolled, or removed"
 
 
 def remarks(output: str, source: Text) -> dict[str, tuple[bool, str]]:
@@ -98,7 +98,7 @@ def _remarks_of(
         holds = any(first < other <= last for other, _ in loops)
         whys = list(dict.fromkeys(why for why in refused.get(first, ()) if why))
         if made := list(dict.fromkeys(widths.get(first, ()))):
-            rest = f" (what is left over: {', '.join(made[1:])})" if len(made) > 1 else ""
+            rest = f" (remainder: {', '.join(made[1:])})" if len(made) > 1 else ""
             yield first, f"vectorized: {made[0]}{rest}"
         elif holds:
             continue

@@ -118,7 +118,7 @@ class HalfParts:
                 ),
                 remarks=dict(lowered.get(kernel.function, nothing).remarks),
                 vectorized=lowered.get(kernel.function, nothing).vectorized,
-                facts=(f"tiles, by rules and not timed: {kernel.tiled}", *lowered.get(kernel.function, nothing).facts),
+                facts=(f"tiling, by rules and not timed: {kernel.tiled}", *lowered.get(kernel.function, nothing).facts),
             )
             for kernel in self.generated.kernels
         )  # fmt: skip

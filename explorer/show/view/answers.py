@@ -53,7 +53,7 @@ def builds(compiles: Iterable[CompileData]) -> Iterator[str]:
         for half in compile.halves:
             for each in half.builds:
                 took = "found in the cache" if each.cached else f"in {duration(each.seconds)}"
-                yield f"{half.name}: {each.version or each.tool}, {took}: {each.output}"
+                yield f"{compile.half_title(half.name)}: {each.version or each.tool}, {took}: {each.output}"
                 yield from [f"  {shlex.join(each.command)}"] if each.command else []
 
 

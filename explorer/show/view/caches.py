@@ -31,7 +31,7 @@ def lines(compiles: Sequence[CompileData]) -> Iterator[str]:
         for half in each.halves:
             for build in half.builds:
                 came = "found in the cache" if build.cached else f"built by {build.tool} in {duration(build.seconds)}"
-                yield f"{half.name}: {PurePath(build.output).name}: {came}"
+                yield f"{each.half_title(half.name)}: {PurePath(build.output).name}: {came}"
 
 
 def differs(key: CacheKeyData, known: Mapping[str, str]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def peak(half: HalfData) -> Peak | None:
             if owner.where != "reuse" or owner.of not in known:
                 break
             owner = known[owner.of]
-        if owner.where in ("own", "pool"):
+        if owner.where in ("own", "pool", "library"):
             held[owner.name].append(each)
     spans = {name: (min(b.first for b in all), max(b.last for b in all)) for name, all in held.items()}
     change: Counter[int] = Counter()
@@ -65,7 +65,7 @@ def lines(record: RecordData) -> Iterator[str]:
     for compile in record.compiles:
         places = _places(compile, names)
         for half in compile.halves:
-            yield from _planned(half, places)
+            yield from _planned(half, compile.half_title(half.name), places)
         yield from _saved(compile, places)
 
 
@@ -109,15 +109,15 @@ def _kept_by_eager(record: RecordData, names: Mapping[str, str]) -> Iterator[str
         yield f"  and {count(len(kept) - SHOWN, 'more line')}"
 
 
-def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:
+def _planned(half: HalfData, title: str, places: Mapping[str, str]) -> Iterator[str]:
     found = peak(half)
     if found is None:
         return
     items = half.schedule.items if half.schedule is not None else ()
     if half.memory is not None and half.memory.measured:
-        yield f"{half.name}: measured peak of one run, without inputs: {amount(max(half.memory.measured), 'B')}"
+        yield f"{title}: measured peak of one run, without inputs: {amount(max(half.memory.measured), 'B')}"
     at = f" at {items[found.step].id}" if found.step < len(items) else " when it returns"
-    yield f"{half.name}: planned peak, without inputs: {amount(found.bytes, 'B')}{at}:"
+    yield f"{title}: planned peak, without inputs: {amount(found.bytes, 'B')}{at}:"
     for each in found.buffers[:SHOWN]:
         lines = dict.fromkeys(places[id] for id in each.origins if id in places)
         what = ", ".join(dict.fromkeys(operator_name(id) for id in each.origins if id in places)) or each.name

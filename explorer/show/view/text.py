@@ -164,8 +164,9 @@ def full(record: data.RecordData) -> str:
     parts = [summary(record)]
     for compile in (*record.compiles, *record.attempts):
         for stage in compile.stages:
-            half = f" {stage.half}" if stage.half else ""
-            parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")
+            parts.append(
+                f"\n=== {compile.half_title(stage.half)} {stage.name}  {duration(stage.seconds)}\n{stage.text()}"
+            )
     for answer in record.answers:
         parts += [f"\n=== {answer.title}", *answer.lines]
     if remarks := list(reports(record)):

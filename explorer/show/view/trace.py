@@ -46,7 +46,7 @@ def _compiling(record: RecordData) -> Iterator[dict[str, Any]]:
             start = compile.started - begun
             yield _slice(COMPILE, thread, f"{compile.id} {compile.name}", start, compile.seconds, recompiled=why)
             for stage in compile.stages:
-                name, start = f"{stage.name} {stage.half}".rstrip(), stage.started - begun
+                name, start = f"{stage.name} {compile.half_title(stage.half)}", stage.started - begun
                 yield _slice(COMPILE, thread, name, start, stage.seconds, id=stage.id, error=stage.error)
 
 
@@ -93,6 +93,7 @@ LARGEST = 5
 
 def gaps(record: RecordData) -> Iterator[str]:
     """Where the time of one call goes: in launches, and before, between and after them."""
+    titles = {(of.id, half.name): of.half_title(half.name) for of in record.compiles for half in of.halves}
     for contestant in record.timing.contestants if record.timing is not None else ():
         call = contestant.call
         if call is None or not call.launches:
@@ -101,11 +102,11 @@ def gaps(record: RecordData) -> Iterator[str]:
         share = 100 * within / call.seconds if call.seconds > 0 else 0.0
         yield (
             f"{contestant.name}: one call took {duration(call.seconds)}: {duration(within)} ({share:.0f} %) in "
-            f"{count(len(call.launches), 'kernel or library call', 'kernels and library calls')}; longest without one:"
+            f"{count(len(call.launches), 'kernel or library call', 'kernels and library calls')}; longest gaps:"
         )
         ends, name, found = 0.0, "", []
         for each in call.launches:
-            own = f"{each.half} {each.ids}"
+            own = f"{titles.get((each.compile, each.half), each.half)} {each.ids}"
             found.append((each.start - ends, f"between {name} and {own}" if name else f"before the first, {own}"))
             ends, name = each.start + each.seconds, own
         found.append((call.seconds - ends, f"after the last, {name}"))

@@ -99,7 +99,10 @@ class Rewrites(Entries[RewriteData]):
         self.compile = compile
         self.rows = compile.rewrites
         self._named = node_names(compile)
-        names = {each.id: f"{each.name} {each.half.partition(f'{compile.id}_')[2]}".rstrip() for each in compile.stages}
+        names = {
+            each.id: f"{each.name} {compile.half_title(each.half).partition(' ')[2]}".rstrip()
+            for each in compile.stages
+        }
         self._passes = [names.get(row.stage, row.stage) for row in compile.rewrites]
 
     def number(self, key: str, at: int) -> float | None:
@@ -198,7 +201,7 @@ class Values(Entries[WrittenData]):
 
     def summary(self) -> str:
         """The writes in one line: how many, the first that is not finite, and the first that differs."""
-        parts = [f"{self.half.name}: {count(len(self), 'write')} of kernels and library calls"]
+        parts = [f"{self.compile.half_title(self.half.name)}: {count(len(self), 'write')} of kernels and library calls"]
         for query, words in (("nan:", "not finite"), ("differs:", "different from eager")):
             hits = self.find(query)
             parts.append(f"{len(hits)} {words}{f', first at {hits[0]}' if hits else ''}")
@@ -210,13 +213,14 @@ class Values(Entries[WrittenData]):
 
     def text(self, at: int) -> str:
         row = self.rows[at]
+        half = self.compile.half_title(self.half.name)
         lines = [
-            f"{self.half.name}, write {at} of {len(self) - 1}: {row.kernel} writes {row.buffer}",
+            f"{half}, write {at} of {len(self) - 1}: {row.kernel} writes {row.buffer}",
             f"  {self._named(verdict(row))}",
-            f"  ours   {row.ours}",
+            f"  compiled  {row.ours}",
         ]
         if row.node:
-            lines += [f"  eager  {row.eager}", f"  the value of {self._named(row.node)}"]
+            lines += [f"  eager     {row.eager}", f"  the value of {self._named(row.node)}"]
         return "\n".join(lines)
 
 
@@ -256,7 +260,7 @@ class Tries(Queried[FusionData, Groups]):
     called = "try"
     example = "refused:reduction  or  fused: saves>1000"
     letters: ClassVar = {
-        "i": ("try", "try"), "f": ("fused:", "fused"), "p": ("later:", "put off"), "r": ("refused:", "refused"),
+        "i": ("try", "try"), "f": ("fused:", "fused"), "p": ("later:", "postponed"), "r": ("refused:", "refused"),
     }  # fmt: skip
 
     def __init__(self, compile: CompileData, half: HalfData) -> None:
@@ -309,21 +313,22 @@ class Tries(Queried[FusionData, Groups]):
 
     def summary(self) -> str:
         counts = {key: len(self.find(f"{key}:")) for key in ("fused", "later", "refused")}
-        text = f"{counts['fused']} fused, {counts['later']} put off, {counts['refused']} refused"
-        return f"{self.half.name}: {len(self)} {'try' if len(self) == 1 else 'tries'} of fusion: {text}"
+        text = f"{counts['fused']} fused, {counts['later']} postponed, {counts['refused']} refused"
+        tried = f"{len(self)} fusion{'s' * (len(self) != 1)} tried"
+        return f"{self.compile.half_title(self.half.name)}: {tried}: {text}"
 
     def line(self, at: int) -> str:
         row = self._tried[at]
         saves = f"; saves {amount(row.score, 'B')}" if row.score >= 1 else ""
         pair = self._named(f"{row.first} with {row.second}")
-        return f"{at:>4}  {SAID[outcome(row)]:<8} {pair}: {row.why.title}{saves}"
+        return f"{at:>4}  {SAID[outcome(row)]:<9} {pair}: {row.why.title}{saves}"
 
     def text(self, at: int) -> str:
         row = self._tried[at]
         kernels = self.kernels(at)
         alone = len(self.half.operations) - sum(map(len, kernels))
         lines = [
-            f"{self.half.name}, try {at} of {len(self) - 1}: {SAID[outcome(row)]}",
+            f"{self.compile.half_title(self.half.name)}, try {at} of {len(self) - 1}: {SAID[outcome(row)]}",
             *(f"  {id}  {self._named(id)}" for id in (row.first, row.second)),
             f"  {self._named(row.why.cited)}",
             *([f"  saves {amount(row.score, 'B')} of memory traffic"] if row.score >= 1 else []),
@@ -334,7 +339,7 @@ class Tries(Queried[FusionData, Groups]):
         return "\n".join(lines)
 
 
-SAID = {"fused": "fused", "later": "put off", "refused": "refused"}
+SAID = {"fused": "fused", "later": "postponed", "refused": "refused"}
 
 
 def outcome(row: FusionData) -> str:

@@ -9,7 +9,7 @@ import type { Context } from "./pane";
 import type { BreakData, CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
 import { type Branch, compileName, compileTree, countsPhrase, countsText, fittingPane, halfName, OUTSIDE, ownSeconds,
-  passCounts, type Phase, phases, recompiledBecause } from "./stages";
+  passCounts, type Phase, phases, recompileCause } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -167,7 +167,7 @@ export function StageList(
       },
     }));
     const recompiled = relation === "recompile"
-      ? `↻ ${recompiledBecause(context.model.record.value, compile) || "a guard failed"}` : "";
+      ? `↻ ${recompileCause(context.model.record.value, compile) || "a guard failed"}` : "";
     const extra = compile.raises
       ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     const text = compile.title === OUTSIDE

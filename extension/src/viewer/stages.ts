@@ -192,7 +192,7 @@ function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: read
 }
 
 /** Why a function was recompiled: the failed guard of the compile before, or another. */
-export function recompiledBecause({ history }: RecordData, { id }: CompileData): string {
+export function recompileCause({ history }: RecordData, { id }: CompileData): string {
   const changes = history?.find(row => row.made?.includes(id))?.changes ?? [];
   return (changes.find(({ of = "" }) => id.startsWith(`${of.split(".")[0]}.`)) ?? changes[0])?.said ?? "";
 }
@@ -202,9 +202,10 @@ export function compileName({ id, called, title }: CompileData): string {
   return `${id} ${called || title}`;
 }
 
-/** The half of a stage as a word: "forward", "backward", or "" where there is but one. */
+/** The half of a stage as a word: "forward" of "f0_1_forward", or "" where there is but one. */
 export function halfName(compile: CompileData, half: string): string {
-  return half.startsWith(`${compile.id}_`) ? half.slice(compile.id.length + 1) : "";
+  const { length } = compile.id;
+  return half.slice(0, length).replaceAll("_", ".") === compile.id ? half.slice(length + 1) : "";
 }
 
 /** What holds what happened between compiles is called so. */

@@ -280,7 +280,7 @@ class NamespaceValue(Namespace):
         if name in self.space:
             return t.wrap(source or self._name_source(t, name), self.space[name])
         if not is_in(self.module, FIXED):
-            t.guards.on(self.source, Has(name, False, "key"), "the name has to go on meaning the builtin")
+            t.guards.on(self.source, Has(name, False, "key"), "the name must still mean the builtin")
         return None
 
     def _name_source(self, t: Tracer, name: str) -> Source:

@@ -8,7 +8,7 @@ import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { shortTarget } from "../panes/graphs/operations";
 import { FileNames } from "../sources";
-import { artifact, callsIn, halfName, PHASES, phases, recompiledBecause } from "../stages";
+import { artifact, callsIn, halfName, PHASES, phases, recompileCause } from "../stages";
 import { renamedDiff } from "./lines";
 
 export interface CompilePair {
@@ -169,7 +169,7 @@ export type ChangedFact = readonly [name: string, before: string, after: string]
 /** What two compiles of one record amount to: what each phase made, then numbers. */
 function ofCompiles(record: RecordData, ...pair: readonly [CompileData, CompileData]): ChangedFact[] {
   const facts: { readonly [name: string]: (of: CompileData) => string } = {
-    "compiled again because": each => recompiledBecause(record, each)
+    "compiled again because": each => recompileCause(record, each)
       || (each.recompiles ?? []).map(each => each.words || each.why).join("; "),
     ...Object.fromEntries(
       PHASES.map(([name]) => [name, (of: CompileData) => phases(of).find(each => each.name === name)?.made ?? ""])),

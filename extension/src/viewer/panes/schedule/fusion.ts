@@ -103,7 +103,7 @@ function notFused(headline: string, statements: readonly Statement[]): Explanati
 
 type Groups = ReadonlyMap<string, readonly string[]>;
 
-export const MOVES: Moves = { f: ["fused:", "fused"], p: ["later:", "put off"], r: ["refused:", "refused"] };
+export const MOVES: Moves = { f: ["fused:", "fused"], p: ["later:", "postponed"], r: ["refused:", "refused"] };
 
 /** For each operation those that it is in one kernel with, after each attempt: one list for all of a kernel. The same
  * map and lists change. */

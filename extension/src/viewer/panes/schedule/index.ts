@@ -100,7 +100,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     pick([first, second]);
     fill(cameSay,
       h("strong", { class: came === "refused" ? "ex-no" : "ex-yes" },
-        { fused: "✓ fused", later: "put off", refused: "✕ refused" }[came],
+        { fused: "✓ fused", later: "postponed", refused: "✕ refused" }[came],
         `: ${nameOf(first)} with ${nameOf(second)}`),
       " ", reasonLink(why, context), score >= 1 ? `. It saves ${bytes(score)}` : "",
       `. Kernels so far: ${together.join("; ") || "none"}.`,
