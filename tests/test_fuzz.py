@@ -229,3 +229,28 @@ def test_values_are_as_exact_as_what_they_are_computed_from(name, monkeypatch):
         erring = lambda function, error=error: lambda a: function(a) * (1 + error)  # noqa: E731
         monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
         assert (compared(program, expected, "explorer") is None) == same
+
+
+DECIDING = {
+    "a truth": ("f(a) > 5", 1e-6, True),
+    "a number": ("int(f(a).item()) < 5", 1e-6, True),
+    "an array": ("f(a).numpy().item() > 5", 1e-6, True),
+    "a sum": ("f(a - 5 + 0.1).add(-0.1).sum() > 0", 1e-6, True),
+    "far from the next": ("f(a) > 4.999", 1e-3, False),
+    "a number far from the next": ("int(f(a).item() + 0.5) > 4", 0.2, False),
+}
+"""A condition, an error that changes it, and whether rounding may: else what depends on it is told from rounding."""
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_a_program_may_go_where_eager_goes_that_rounds_another_way(name, monkeypatch):
+    condition, error, same = DECIDING[name]
+    step = f"a = (t(5)[4:] + 4).contiguous()\nif {condition}:\n    y = 'more'\nelse:\n    raise ValueError"  # 5.0
+    program = Program(name, "def f(a):\n    return a.exp().log()", (step,))
+    expected = meaningful(program)
+    found = set()
+    for sign in (-1, 1):
+        erring = lambda function, away=sign * error: lambda a: function(a) * (1 + away)  # noqa: E731
+        monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
+        found.add(compared(program, expected, "explorer") is None)
+    assert (found == {True}) == same
