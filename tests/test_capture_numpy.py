@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._pytree import tree_leaves
 
 import explorer
@@ -681,3 +682,26 @@ def test_no_write_of_numpys_is_counted(write: Callable[[Any], None]) -> None:
         results = run(x, w)
         found.append((*results, x._version, *torch.autograd.grad(results[0].sum(), (x, w)), x))
     torch.testing.assert_close(found[1], found[0])
+
+
+def test_arrays_beside_tensors_around_others() -> None:
+    """Such a tensor has no memory that could be told from an array's."""
+
+    def program(array: Any, around: Any) -> Any:
+        array += 1
+        return torch.from_numpy(array) * 2, around.sin(), around.a
+
+    shared = np.ones(3, np.float32)
+    cases = (
+        (lambda: (np.ones(3, np.float32), TwoTensor(torch.ones(3), torch.zeros(3)))),
+        (lambda: (shared, TwoTensor(torch.from_numpy(shared), torch.zeros(3)))),
+    )
+    for case in cases:
+        found = []
+        for run in (program, explorer.compile(program)):
+            shared[:] = 1
+            bugs = TOTALS[CompilerBug.TOTAL]
+            doubled, sine, part = run(*case())
+            found.append([each.tolist() for each in (doubled, sine.a, sine.b, part)])
+            assert TOTALS[CompilerBug.TOTAL] == bugs
+        assert found[0] == found[1]

@@ -280,6 +280,29 @@ def test_a_condition_on_sizes_is_a_bool(name: str, dynamic: bool | None) -> None
         assert [(type(each), each) for each in found] == [(type(each), each) for each in expected]
 
 
+WITH_ZERO = {
+    "by itself": lambda i, n, m: i * n == i,
+    "on both sides": lambda i, n, m: i * n == i * m,
+    "not": lambda i, n, m: i * n != m * i,
+    "of a sum": lambda i, n, m: (i + 2) * n == m * (i + 2),
+    "in a list": lambda i, n, m: i * m in [i, i * n],
+    "and another": lambda i, n, m: i * n == i * m and n < 9,
+    "ordered": lambda i, n, m: i * n <= i * m,
+}
+
+
+@pytest.mark.parametrize("name", WITH_ZERO)
+def test_no_equation_is_divided_by_zero(name: str) -> None:
+    def program(x: torch.Tensor, i: int, n: int, m: int) -> torch.Tensor:
+        return x * n - m if WITH_ZERO[name](i, n, m) else x + n * i
+
+    compiled = explorer.compile(program, dynamic=True, backend="eager")
+    bugs = TOTALS[CompilerBug.TOTAL]
+    for numbers in itertools.product((0, 5, -2, 3), repeat=3):
+        assert torch.equal(compiled(line(3), *numbers), program(line(3), *numbers)), numbers
+    assert TOTALS[CompilerBug.TOTAL] == bugs
+
+
 NOT_KNOWN_TO_BE_REAL = {
     "and": lambda n: n & 6, "or": lambda n: n | 1, "xor": lambda n: n ^ 3, "root": math.sqrt, "sine": math.sin,
     "of such": lambda n: (n & 3) * 2 + n,

@@ -280,13 +280,17 @@ def _module(name: str) -> types.ModuleType:
 
 
 def share_no_memory(values: Iterable[object]) -> bool:
-    """Whether the extents of these arrays and tensors in the CPU's memory do not overlap."""
+    """Whether the extents of these arrays and tensors in the CPU's memory do not overlap; False where one has no memory
+    of its own, as a tensor around others has not."""
     extents = []
     for value in values:
         tensor = value if isinstance(value, torch.Tensor) else as_tensor(value)
         if tensor is not None and tensor.numel():
             storage = tensor.untyped_storage()
-            extents.append((storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+            try:
+                extents.append((storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+            except RuntimeError:
+                return False
     extents.sort()
     return all(before[1] <= after[0] for before, after in itertools.pairwise(extents))
 

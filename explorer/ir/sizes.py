@@ -16,6 +16,7 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.singleton_int import SingletonInt
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from explorer.core.origin import Origins, origins
 from explorer.ir.index import UNKNOWN, hint
@@ -112,6 +113,18 @@ class Relations(list[Any]):
     def since(self, known: int) -> tuple[Assumed, ...]:
         """The relations after the first `known`."""
         return tuple(Assumed(guard.expr, cause) for guard, cause in zip(self[known:], self.causes[known:], strict=True))
+
+
+class SizeEnv(ShapeEnv):
+    """A ShapeEnv that divides no equation by what may be 0: of i*n == i*m it would conclude n == m."""
+
+    def _maybe_guard_rel(self, expr: sympy.Basic) -> None:
+        if not isinstance(expr, sympy.Eq) or not any(map(self._may_be_zero, expr.atoms(sympy.Mul))):
+            super()._maybe_guard_rel(expr)
+
+    def _may_be_zero(self, product: sympy.Mul) -> bool:
+        factors = [each for each in product.args if each.free_symbols]
+        return len(factors) > 1 and 0 in bound_sympy(product, self.var_to_range)
 
 
 def relations(env: ShapeEnv | None) -> Relations:

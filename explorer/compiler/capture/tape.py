@@ -36,7 +36,7 @@ from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir import graph as nodes
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
-from explorer.ir.sizes import Operation, Relations, computed, example_values, is_whole
+from explorer.ir.sizes import Operation, Relations, SizeEnv, computed, example_values, is_whole
 
 _INT64 = torch.iinfo(torch.int64)
 _SHRINKS = (sym.FloorDiv, sym.PythonMod, sym.Mod)
@@ -117,7 +117,7 @@ class Tape:
         self.scalar_outputs = scalar_outputs
         self.undoes_writes = undoes_writes
         """Whether a write that a false assertion rules out is undone rather than made after it."""
-        self.shape_env = symbolic_shapes.ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
+        self.shape_env = SizeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
         self.shape_env.guards = Relations(self.hints)
         self.mode = LaidOut(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
