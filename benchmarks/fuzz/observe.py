@@ -106,7 +106,7 @@ class Precision(TorchDispatchMode):
                 continue
             if not is_exact:
                 one.copy_(self._nudged(two))
-            elif _is_narrow(one) and bool(one.isnan().any()):
+            if _is_narrow(one) and bool(one.isnan().any()):
                 one[one.isnan()] = torch.nan
         return found
 
