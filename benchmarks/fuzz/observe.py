@@ -89,7 +89,7 @@ class Precision(TorchDispatchMode):
     def _rounded_otherwise(self, func: Any, args: Any, kwargs: Any) -> Any:
         """What a call yields, computed in float64 from numbers that are moved, and rounded then. An exact result is
         left as it is, but for the bits of what is not a number."""
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
             return func(*args, **kwargs)
         wide, moved = (
             tree_map(change, (args, kwargs)) for change in (_copied, lambda each: self._nudged(_copied(each)))
@@ -141,7 +141,7 @@ class Precision(TorchDispatchMode):
 
 def _is_exact(func: Any, args: Any, kwargs: Any, results: list[Tensor], found: Any) -> bool:
     """Whether a call yields what it yields in float64."""
-    if not any(map(_is_narrow, results)):
+    if func.is_view or not any(map(_is_narrow, results)):
         return True
     if func._schema.is_mutable:
         return func in (torch.ops.aten.fill_.Scalar, torch.ops.aten.zero_.default, torch.ops.aten.copy_.default)
