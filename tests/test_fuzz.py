@@ -254,3 +254,13 @@ def test_a_program_may_go_where_eager_goes_that_rounds_another_way(name, monkeyp
         monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
         found.add(compared(program, expected, "explorer") is None)
     assert (found == {True}) == same
+
+
+def test_what_depends_on_the_last_digits_may_be_as_far_away_as_in_eager(monkeypatch):
+    """frac() leaves what was rounded."""
+    program = Program("frac", "def f(a):\n    return a / 3", ("y = (f(t(4, 3) * 1e5) + 5.2).frac()",))
+    expected = meaningful(program)
+    for error, same in ((1e-7, True), (1e-3, False)):
+        erring = lambda function, error=error: lambda a: function(a) * (1 + error)  # noqa: E731
+        monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
+        assert (compared(program, expected, "explorer") is None) == same

@@ -361,7 +361,11 @@ class Observer:
                 self._named(place, {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")})
             else:
                 with torch.inference_mode(value.is_inference()):
-                    self.see(f"{place}.values", value.to_dense().clone())
+                    try:
+                        dense = value.to_dense().clone()
+                    except Exception as error:  # its indices need not lie inside its shape
+                        return self.error(place, error)
+                    self.see(f"{place}.values", dense)
 
 
 def _copy(value: Tensor) -> Tensor:
@@ -404,6 +408,17 @@ def same(one: Fact, other: Fact, exact: bool) -> bool:
     if isinstance(one.value, float):
         return _close_numbers([one.value], [other.value], 1e-6 if exact else _tolerance(one))
     return True
+
+
+def distance(one: Fact, other: Fact) -> float:
+    """The largest difference of numbers of the same shape; 0 of what is no float."""
+    if not all(isinstance(each.value, float) or isinstance(each.value, Tensor) and _floats(each.value)
+               for each in (one, other)):  # fmt: skip
+        return 0.0
+    first, second = (torch.as_tensor(each.value).to(torch.complex128) for each in (one, other))
+    apart = torch.where(first == second, 0.0, (first - second).abs())
+    both = first.isnan() & second.isnan()
+    return float(torch.where(both, 0.0, apart.nan_to_num(torch.inf, posinf=torch.inf)).max())
 
 
 def _tolerance(fact: Fact) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import explorer
-from benchmarks.fuzz.observe import Fact, Observer, Precision, difference
+from benchmarks.fuzz.observe import Fact, Observer, Precision, difference, distance
 from benchmarks.fuzz.program import FILE, Program, TooLong, at_most, quiet, world
 from explorer.core.recorder import TOTALS
 from explorer.ir.capture import CompilerBug
@@ -132,8 +132,8 @@ def compiler(backend: str, program: Program) -> Compile:
 
 
 def compared(program: Program, expected: list[list[Fact]], backend: str) -> Difference | None:
-    """The first difference, unless eager, rounding another way, gives what is compared: a number may decide what a
-    program does."""
+    """The first difference, unless eager, rounding another way, gives what is compared, or a value that is as far away:
+    a number may decide what a program does, and the next may depend on its last digits."""
     got = observed(program, compiler(backend, program), SECONDS)
     found = _first(expected, got, backend)
     for trial in range(ROUNDINGS if not backend.endswith("eager") else 0):
@@ -142,9 +142,17 @@ def compared(program: Program, expected: list[list[Fact]], backend: str) -> Diff
         watched = observed(program, None, SECONDS, Precision(trial))
         if trial == 0 and _outline(watched) != _outline(expected):
             return found  # watching changes the program
-        if _first(watched, got, backend) is None:
+        if _first(watched, got, backend) is None or _is_as_far(found, watched):
             return None
     return found
+
+
+def _is_as_far(found: Difference, watched: list[list[Fact]]) -> bool:
+    one, other = found.expected, found.got
+    if one is None or other is None or one.text != other.text or found.step >= len(watched):
+        return False
+    alike = [each for each in watched[found.step] if (each.place, each.text) == (one.place, one.text)]
+    return any(0 < distance(one, other) <= distance(one, each) for each in alike)
 
 
 def _outline(found: list[list[Fact]]) -> list[list[tuple[str, str]]]:

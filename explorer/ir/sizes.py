@@ -118,7 +118,7 @@ class Relations(list[Any]):
 class SizeEnv(ShapeEnv):
     """A ShapeEnv that divides no equation by what may be 0: of i*n == i*m it would conclude n == m."""
 
-    def _maybe_guard_rel(self, expr: sympy.Basic) -> None:
+    def _maybe_guard_rel(self, expr: sympy.Basic) -> None:  # type: ignore[override]
         if not isinstance(expr, sympy.Eq) or not any(map(self._may_be_zero, expr.atoms(sympy.Mul))):
             super()._maybe_guard_rel(expr)
 
