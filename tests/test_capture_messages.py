@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import logging
+import logging.handlers
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -296,3 +297,18 @@ def test_who_takes_messages_from_later_calls_on_is_guarded(monkeypatch: pytest.M
         assert about_warnings(torch.ones(1)).item() == 10
     logger.handlers.pop()
     assert compiled(torch.ones(1)).item() == 2
+
+
+def test_a_method_that_the_program_puts_into_a_library_class_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    logger = logging.Logger("explorer.tests.patched")
+    logger.addHandler(logging.handlers.BufferingHandler(100))
+
+    def logged(x: Tensor) -> Tensor:
+        logger.error("a line")
+        return x * len(counted)
+
+    compiled = explorer.compile(logged)
+    assert compiled(torch.ones(1)).item() == 0
+    monkeypatch.setattr(logging.handlers.BufferingHandler, "emit", lambda self, record: counted.append(1))
+    assert [compiled(torch.ones(1)).item() for _ in range(2)] == [1, 2]

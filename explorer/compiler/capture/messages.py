@@ -5,10 +5,10 @@ the call. And the program's assertions on what only the graph knows.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, TypeVar
@@ -66,20 +66,16 @@ def takes_by_program(taker: object) -> bool:
     """Whether code of the program runs when it is given a message: what comes after may depend on that."""
     taker = getattr(taker, "__func__", taker)
     if isinstance(taker, FunctionType):
-        return not _is_of_libraries(taker)
+        return not _is_library_file(taker.__code__.co_filename)
     kind = taker if isinstance(taker, type) else type(taker)
-    if kind not in _KINDS:
-        functions = [each for base in kind.__mro__ for each in vars(base).values() if isinstance(each, FunctionType)]
-        _KINDS[kind] = not all(map(_is_of_libraries, functions))
-    return _KINDS[kind]
+    files = {
+        each.__code__.co_filename for base in kind.__mro__ for each in vars(base).values() if type(each) is FunctionType
+    }
+    return not all(map(_is_library_file, files))
 
 
-_KINDS: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-"""Whether methods of the class are the program's, asked once: guards ask this at each call."""
-
-
-def _is_of_libraries(function: FunctionType) -> bool:
-    file = function.__code__.co_filename
+@functools.cache
+def _is_library_file(file: str) -> bool:
     return file.startswith((*STANDARD, OWN_FILES, "<frozen")) or bool(folder_of_packages(file))
 
 
