@@ -84,15 +84,15 @@ NEAREST = tuple(f"{how}{dims}d" for how in ("upsample_nearest", "_upsample_neare
 LINEAR = ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 
 
-def _is_resampled_otherwise(given: Sequence[object]) -> bool:
-    """Whether torch's decomposition of an upsampling differs from eager: for bytes, and for scales that leave a size."""
+def _upsampling_differs(given: Sequence[object]) -> bool:
+    """Whether torch's decomposition of an upsampling differs from eager: for bytes and some scales."""
     return _of_bytes(given) or any(isinstance(x, Tensor) and leaves_a_size(x, *given) for x in given)
 
 
 _nn = torch._C._nn
 INEXACT: dict[object, Callable[[Sequence[object]], bool]] = {
-    **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _is_resampled_otherwise),
-    **{place: _is_resampled_otherwise for n in NEAREST + LINEAR for place in (getattr(_nn, n), getattr(aten, n))},
+    **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _upsampling_differs),
+    **{place: _upsampling_differs for n in NEAREST + LINEAR for place in (getattr(_nn, n), getattr(aten, n))},
     **dict.fromkeys((_nn.upsample_bicubic2d, aten.upsample_bicubic2d), _of_bytes),
     **dict.fromkeys((F.multilabel_margin_loss, _nn.multilabel_margin_loss), _always),
     **dict.fromkeys((torch.hardshrink, aten.hardshrink), _always),

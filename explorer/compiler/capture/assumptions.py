@@ -47,7 +47,7 @@ class Assumptions:
 
 
 class Numbers:
-    """Which numbers of the program may change without another compile, by those that earlier compiles met."""
+    """Decides from earlier compiles which numbers of the program may change without another compile."""
 
     def __init__(self, history: ir.FrameHistory, dynamic: bool | None, place: Callable[[], Place]) -> None:
         self.specialized: list[ir.Specialized] = []
@@ -65,8 +65,8 @@ class Numbers:
         return all_are or self._history.changes(source.name, 0, value)
 
     def of_sizes(self, source: ir.Source, tensor: torch.Tensor) -> Sequence[DimDynamic]:
-        """Which sizes of an input get a symbol: those that changed or that the program marked, each one of its own; or
-        all with dynamic=True, where equal sizes share one. Never a parameter's, nor those marked static."""
+        """The sizes of an input that get a symbol: those that changed or that the program marked, with a symbol each;
+        with dynamic=True all, and equal sizes share one. A parameter's sizes and sizes marked static get none."""
         sizes = tuple(tensor.shape)
         asked = self._dynamic is not False and not isinstance(tensor, torch.nn.Parameter)
         marked = _marks(tensor, "dynamic") | _marks(tensor, "weak_dynamic") | _marks(tensor, "unbacked")

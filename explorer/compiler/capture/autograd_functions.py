@@ -183,7 +183,7 @@ def _noted(found: list[TensorValue], tensor: TensorValue) -> Value:
 
 
 def _context_values(t: Tracer, context: FunctionContext, new: Callable[[TensorValue], Value]) -> list[Value]:
-    """What the context holds, with other tensors in it."""
+    """The attributes of the context, with other tensors in them."""
 
     def other(value: Value) -> Value:
         return new(value) if isinstance(value, TensorValue) else value
@@ -192,7 +192,7 @@ def _context_values(t: Tracer, context: FunctionContext, new: Callable[[TensorVa
 
 
 _UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")
-"""What no run of the function reads: `symbolic` is for the ONNX exporter."""
+"""Attributes that no run of the function reads: `symbolic` is for the ONNX exporter."""
 _EFFECTS = EFFECTS | frozenset("print globals locals vars setattr delattr getattr next id type".split())
 """`type`, too: tracing gives methods that it runs other tensors than the program's."""
 

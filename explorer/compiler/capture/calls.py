@@ -55,12 +55,12 @@ GRAPH_MODULES = frozenset("torch.nn.functional torch.functional torch._tensor".s
 """Python functions of these modules are recorded as they are, not inlined. By name: torch marks most of them as
 overridable, but not hardswish, sigmoid or grouped_mm."""
 NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
-"""Of these, those that return no tensor."""
+"""Those of these functions that return no tensor."""
 UNNAMED = (
     torch.tensor, torch.as_tensor, torch.asarray, torch._C._nested.nested_tensor,  # type: ignore[attr-defined]
     torch._C._nn._parse_to,
 )  # fmt: skip
-"""Functions in C that no operator of ATen is named after: they make tensors, or read the arguments of `to`."""
+"""C functions whose names are not those of ATen operators: they make tensors, or read the arguments of `to`."""
 PURE_BUILTINS = frozenset(
     {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum,
      str.maketrans, sys.intern, sys.getrecursionlimit}
@@ -121,7 +121,7 @@ def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
 
 
 def _is_folded(namespace: dict[str, object]) -> bool:
-    """Judged by the globals, since functools.wraps gives a function the name and module of another."""
+    """Decided by the globals, because functools.wraps gives a function the name and module of another."""
     return is_in(namespace.get("__name__"), FOLDED)
 
 
@@ -272,7 +272,7 @@ _REPORTED = ("builtins", "_operator", "math", "functools", "itertools", "torch.o
 
 
 def call_builtin(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Call something that is not written in Python."""
+    """Call a callable that is not written in Python."""
     rule = rule_for(t, function)
     if rule is not None:
         return rule(t, args, kwargs)

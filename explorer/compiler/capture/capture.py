@@ -200,7 +200,7 @@ def _result(
 
 
 def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
-    """What every capture relies on: the global state, and that inputs which were different objects are that again."""
+    """Guard what every capture assumes: the global state, and that inputs which were different objects still are."""
     found: list[ir.Guard] = []
 
     def rely(name: str, source: ir.Source | None, condition: ir.Condition, why: str) -> None:

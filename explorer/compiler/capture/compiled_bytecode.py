@@ -523,8 +523,8 @@ def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
 
 
 def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruction]:
-    """Where the graph raises, and has written no input yet: the frame from its start, in eager. So the program sees the
-    exception where it comes from, in its own `try` statements too."""
+    """If the graph raises and has not written an input, run the frame from its start in eager. The program then sees
+    the exception where it comes from, in its own `try` statements too."""
     code = t.code
     arguments = code.locals[: argument_count(code)]
     error = f"{TEMP}error"
@@ -617,7 +617,8 @@ def link(given: Linking) -> GuardedCode:
 
 
 def continued(history: FrameHistory, capture: Capture) -> FrameHistory:
-    """`history` with the continuations of a capture; one that an earlier compile made stays, compiled as it is."""
+    """`history` with the continuations of a capture. A continuation that an earlier compile made keeps its compiled
+    code."""
     if not capture.continuations:
         return history
     new = (code for code in capture.continuations if code.name not in history.continuations)

@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 NUMBERS = itertools.count(1)
-"""Of what traced code makes, in the order in which it is made."""
+"""Numbers the objects that traced code makes, in order."""
 
 
 @dataclass
@@ -50,9 +50,9 @@ class Effects(Generic[V]):
         self.oldest = 0
         """The number of the oldest object that changed, of those that traced code made; 0 for all others."""
         self.read = 0
-        """Grows with every item that is read of a container that was there before."""
+        """Counts reads of items of containers that were there before."""
         self.outside = 0
-        """Grows with every change of what was there before."""
+        """Counts changes of objects that were there before."""
         self.step = -1
         """The number of the evaluator's step at work."""
 
@@ -132,8 +132,7 @@ class Effects(Generic[V]):
         self._log((id(cls), name, "class"), "class", cls, name)
 
     def call(self, function: Callable[..., None], arguments: Sequence[V], what: str) -> None:
-        """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
-        changes until then."""
+        """A call that is made only for its effect, after the graph. Nothing changes its arguments until then."""
         self.touch()
         self._add(object(), "call", (function, list(arguments)), what)
 
@@ -143,7 +142,7 @@ class Effects(Generic[V]):
         self._add((id(value), "made"), "made", value, what)
 
     def unmake(self, value: V) -> bool:
-        """Whether the value was not made yet, so that it need not be."""
+        """Whether the value has not been made, so that it can be left out."""
         self.touch()
         return self.changes.pop((id(value), "made"), None) is not None
 

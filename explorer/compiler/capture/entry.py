@@ -211,7 +211,7 @@ class Engine:
         weakref.finalize(self, _discard, self._managers)
         self._under: dict[Rules, Engine] = {}
         self._codes: dict[int, _Known] = {}
-        """By id: code objects of equal functions are equal, and those with some constants cannot be hashed."""
+        """Keyed by id: code objects of equal functions are equal, and those with some constants cannot be hashed."""
 
     def under(self, rules: Rules) -> Engine:
         """This engine, or, if user rules are in force, an engine for these rules with cache entries of its own."""
@@ -355,8 +355,8 @@ class Engine:
                 note(GuardFailed, name, "", message, "only the C++ check sees what differs")
 
     def wanted(self, code: types.CodeType) -> bool:
-        """Whether to capture frames of this code: not the standard library's, this package's, or torch's own but
-        for modules and optimizers."""
+        """Whether to capture frames of this code: not those of the standard library, of this package, or of torch
+        except its modules and optimizers."""
         if self.is_root(code):
             return True
         file = code.co_filename
@@ -571,8 +571,8 @@ def _holds_tensor(values: Iterable[object]) -> bool:
 
 
 def _inside(value: object) -> list[object] | None:
-    """What an object holds, without running code of its own; None for a tensor, an array, a module, and what cannot
-    be looked into."""
+    """The attributes and items of an object, read without running its code; None for a tensor, an array, a module, and
+    any object that cannot be read so."""
     kind = type(value)
     if issubclass(kind, (np.ndarray, np.generic)):
         return None

@@ -20,7 +20,7 @@ _OPERATORS = {
     "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=",
     "And": "and", "Or": "or", "Not": "not", "Where": "if",
 }  # fmt: skip
-"""By the name of the sympy class, torch's own included."""
+"""Keyed by the name of the sympy class, torch's own classes included."""
 
 
 def tree(expr: sympy.Basic, sources: Mapping[sympy.Symbol, Source]) -> ExpressionData:

@@ -48,7 +48,7 @@ SUGGESTED = frozenset(
         aten._batch_norm_with_update.default,
     }
 )  # fmt: skip
-"""Those whose results are contiguous, or channels last where their first input is,"""
+"""Operators whose results are contiguous, or channels last if their first input is,"""
 SUGGESTED_ON_CPU = frozenset(
     {
         aten.replication_pad2d.default, aten.replication_pad3d.default, aten.reflection_pad2d.default,
@@ -58,14 +58,14 @@ SUGGESTED_ON_CPU = frozenset(
 """and those that do so on a CPU."""
 ATTENTION_ON_CPU = aten._scaled_dot_product_flash_attention_for_cpu.default
 TRANSFORMS = frozenset({aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default})
-"""Those whose results lie as the library on this machine writes them."""
+"""Operators whose results have the layout that the library on this machine chooses."""
 PER_ELEMENT = frozenset(
     {
         aten.floor_divide.default, aten._to_copy.default, aten.zeros_like.default, aten.ones_like.default,
         aten.binary_cross_entropy.default,
     }
 )  # fmt: skip
-"""Those that go through elements and are not tagged so."""
+"""Elementwise operators that torch does not tag as such."""
 IN_PARTS = frozenset(
     {
         aten.floor_divide.default, aten.div.Tensor_mode, aten.copysign.Tensor, aten.special_xlog1py.default,
@@ -74,9 +74,10 @@ IN_PARTS = frozenset(
         aten.logit_backward.default, aten.native_dropout_backward.default,
     }
 )  # fmt: skip
-"""Those of them that torch makes of others where sizes are symbols, whose last one sees another order of strides."""
+"""Elementwise operators that torch composes from others if sizes are symbols; the last of these sees another order of
+strides."""
 COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
-"""Those that write into a copy of their first input, with memory for each element,"""
+"""Operators that write into a copy of their first input, with memory for each element,"""
 DRAWS = frozenset(
     {
         aten.uniform.default, aten.normal_functional.default, aten.exponential.default, aten.geometric.default,
@@ -84,7 +85,7 @@ DRAWS = frozenset(
         aten.bernoulli.p,
     }
 )  # fmt: skip
-"""and those that fill such a copy with random numbers, so that it has no gaps either."""
+"""and operators that fill such a copy with random numbers, so that it has no gaps either."""
 BATCH_NORMS = frozenset(
     {
         aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default,
@@ -92,7 +93,7 @@ BATCH_NORMS = frozenset(
         aten.batch_norm_update_stats.default,
     }
 )  # fmt: skip
-"""Those that write the running statistics while they train, though their schemas do not say so."""
+"""Operators that write the running statistics in training, though their schemas do not say so."""
 
 
 MAKE_THEIR_OWN = frozenset("matmul __matmul__ __rmatmul__ linear scaled_dot_product_attention max_pool1d".split())
@@ -100,11 +101,13 @@ MAKE_THEIR_OWN = frozenset("matmul __matmul__ __rmatmul__ linear scaled_dot_prod
 
 
 PACKED = frozenset("one_hot max_pool1d".split())
-"""Those whose result is contiguous then, where what they do with fake tensors keeps the order of the axes."""
+"""Functions whose result on a CPU is contiguous, though their composition on fake tensors keeps the order of the axes.
+"""
 
 
 def as_of_real(name: str, result: object) -> Any:
-    """The result of a function on fake tensors, laid out as that of real ones is, and no view where that is none."""
+    """The result of a function on fake tensors, with the layout of the real result, and no view if the real result is
+    none."""
     if not isinstance(result, FakeTensor) or result.device.type != "cpu":
         return result
     if name == "max_pool1d" and result.requires_grad:
@@ -226,7 +229,7 @@ class LaidOut(FakeTensorMode):
 
 @functools.cache
 def _is_composite(func: object) -> bool:
-    """Whether the operator is calls of others alone."""
+    """Whether the operator is composed of calls of other operators."""
     if not isinstance(func, OpOverload) or func.namespace == "prim":  # a question about a tensor
         return False
     has = functools.partial(torch._C._dispatch_has_kernel_for_dispatch_key, func.name())

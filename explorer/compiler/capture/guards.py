@@ -146,7 +146,7 @@ class TypeIs(Installed):
 
 @dataclass(frozen=True, eq=False)
 class IsObject(Installed):
-    """It is this very object."""
+    """The value is this object."""
 
     target: object
     kind: ClassVar[str] = "id"
@@ -168,7 +168,7 @@ class IsObject(Installed):
 
 @dataclass(frozen=True)
 class CodeIs(Installed):
-    """It is a function with this code object, which all functions made by one `def` share."""
+    """The value is a function with this code object, which all functions made by one `def` share."""
 
     code: types.CodeType
     kind: ClassVar[str] = "code"
@@ -188,7 +188,7 @@ class CodeIs(Installed):
 
 @dataclass(frozen=True, eq=False)
 class Equals(Installed):
-    """It is equal to this plain value, and of the same type."""
+    """The value equals this plain value and has the same type."""
 
     expected: Any
     kind: ClassVar[str] = "constant"
@@ -348,7 +348,7 @@ class PythonCheck(Installed):
     function: Callable[[Any], bool] = field(repr=False)
     constant: ConstantData | None = None
     seen: Callable[[object], str] | None = field(default=None, repr=False)
-    """What a value that fails is, where its own text does not say it."""
+    """Describes a value that fails, if its own text does not."""
     kind: ClassVar[str] = "value"
 
     @property
@@ -396,7 +396,8 @@ def iterates_over(expected: object) -> PythonCheck:
 def same_value(
     expected: object, relation: str = "==", of: Callable[[Any], object] = lambda value: value
 ) -> PythonCheck:
-    """Of the same type, and equal to it in Python, with all that it holds now. `of`: what of the value is compared."""
+    """The value has the same type and is equal in Python, with all that it contains now. `of` says what of the value is
+    compared."""
     before = _copied(expected)
     return PythonCheck(relation, shortened(expected), lambda v: is_same_value(of(v), before))
 
@@ -527,7 +528,7 @@ class AllDistinct(NoTwo):
 
 
 class ShareNoMemory(NoTwo):
-    """Of arrays and tensors."""
+    """No two of these arrays and tensors share memory."""
 
     relation, op, words, short = "share memory", "share no memory", "share no memory", "no overlap"
 
@@ -706,7 +707,8 @@ class Checks:
         return id(guard)
 
     def add_empty(self, *guards: Guard) -> None:
-        """Of several attributes of one object: one function of its dictionary, instead of a way to each."""
+        """Check several attributes of one object with one function of its dictionary, instead of a guard manager for
+        each."""
         attributes = [guard.source for guard in guards if isinstance(guard.source, Attr)]
         owner = attributes[0].base
         held = instance_dict(self.value(owner))
@@ -763,7 +765,7 @@ def _all_empty(names: tuple[str, ...]) -> Callable[[dict[str, object]], bool]:
 
 
 def _shape_check(relations: list[ShapeHolds], frame: InputFrame) -> Callable[[dict[str, object]], bool]:
-    """One function of the locals for all relations between sizes; each source is read once."""
+    """A single function of the locals that checks all relations between sizes; it reads each source once."""
     sources = list(dict.fromkeys(source for each in relations for source in each.sources))
     position = {source: n for n, source in enumerate(sources)}
     functions = [(each.function, [position[s] for s in each.sources]) for each in relations]
@@ -799,7 +801,7 @@ def instance_dict(value: object) -> dict[str, object] | None:
 
 
 def _is_members(source: Source, value: object) -> bool:
-    """Whether it is the dictionary of a class, which Python shows through a proxy alone."""
+    """Whether the value is the dictionary of a class, which Python shows only through a proxy."""
     return isinstance(source, Attr) and source.attribute == "__dict__" and type(value) is types.MappingProxyType
 
 
@@ -809,7 +811,7 @@ def _lister(part: str) -> Callable[[object], object]:
 
 
 def _computer(function: Callable[..., object], args: tuple[object, ...]) -> Callable[[object], object]:
-    """Of its one argument that is no plain one."""
+    """The function of its only argument that is a source; the others are constants."""
     assert sum(isinstance(arg, Source) for arg in args) == 1
     return lambda value: function(*(value if isinstance(arg, Source) else arg for arg in args))
 
@@ -827,7 +829,7 @@ def keys_of(value: Any) -> Iterable[object]:
 
 
 def is_same_key(key: object, other: object) -> bool:
-    """Whether a dictionary takes one for the other: tensors are equal to themselves alone."""
+    """Whether a dictionary treats two keys as one: a tensor equals only itself."""
     return key is other or (hash(key) == hash(other) and not isinstance(other, torch.Tensor) and key == other)
 
 
@@ -839,7 +841,7 @@ def has_zero(value: object) -> bool:
 
 
 def state_text(state: GlobalStateData) -> str:
-    """What a capture relies on beside its inputs, in words."""
+    """Describes what a capture assumes besides its inputs."""
     autocast = ", ".join(state.autocast) or "off"
     devices = f", default device {state.devices[-1]}" if state.devices else ""
     return (

@@ -40,7 +40,7 @@ class Body:
 
 
 def parts(t: Tracer, value: Value) -> Iterator[Value]:
-    """What nested containers hold that is none of these containers, in order."""
+    """The leaves of nested containers, in order."""
     if isinstance(value, (TupleValue, ListValue, DictValue)):
         for item in value.values(t) if isinstance(value, DictValue) else value.unpack(t):
             yield from parts(t, item)
@@ -49,7 +49,7 @@ def parts(t: Tracer, value: Value) -> Iterator[Value]:
 
 
 def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
-    """The tensors in nested containers, in order. Breaks the graph where there is anything else, but for `numbers`."""
+    """The tensors in nested containers, in order. Breaks the graph if there is any other leaf, except `numbers`."""
     found = []
     for part in parts(t, value):
         if isinstance(part, TensorValue):
@@ -75,7 +75,7 @@ def is_carried(value: Value) -> bool:
 
 
 def loop_leaves(t: Tracer, value: Value) -> list[Value]:
-    """What a loop carries in nested containers."""
+    """The values in nested containers that a loop carries."""
     found = [*parts(t, value)]
     for part in found:
         if not is_carried(part):
@@ -153,7 +153,7 @@ def storage(value: Any) -> int | None:
 
 
 def refuse_shared(t: Tracer, given: Sequence[TensorValue], bodies: Sequence[Body]) -> None:
-    """Break the graph where two operands share memory: torch refuses them, but for those of a function inside."""
+    """Break the graph if two operands share memory: torch refuses them, except for operands of a function inside."""
     if t.tape.branches:
         return
     lifted = dict.fromkeys(node for each in bodies for node in each.branch.lifted)

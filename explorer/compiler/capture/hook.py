@@ -45,7 +45,8 @@ and it asks each example for its class, which the program may say in Python. It 
 
 _STOCK_GUARDS = "torch._dynamo.guards"
 _STOCK_UTILS = "torch._dynamo.utils"
-"""Where stock keeps which code its compiled code was made from. Looked up, not imported: without it nobody asks."""
+"""Modules of stock that know which code its compiled code was made from. Looked up, not imported: stock may not be
+loaded."""
 
 
 class Manager:
@@ -216,13 +217,13 @@ def _verbose(text: str) -> tuple[Any, ...]:
 
 
 _REGION = 1 << 40
-"""Where our entries are kept on a code object, apart from stock's (2.13; before that there is one list for all)."""
+"""The index of our entries on a code object, apart from stock's (2.13; earlier versions have one list for all)."""
 
 _HAS_REGIONS = hasattr(eval_frame, "set_eval_frame_isolate_recompiles_id")
 
 
 class _Entry:
-    """What the shim takes as guarded code."""
+    """The guarded code that the shim expects."""
 
     def __init__(self, code: types.CodeType, manager: GuardRoot, number: int, compile: int) -> None:
         self.code = code
@@ -233,7 +234,7 @@ class _Entry:
 
 
 class _Answer:
-    """What the shim takes from a callback: run this code, or (None) the frame as it is, this time or `always`."""
+    """A callback's result, as the shim expects it: run this code, or (None) the frame as it is, this time or `always`."""
 
     def __init__(self, entry: _Entry | None, always: bool = False) -> None:
         action = eval_frame._FrameAction
@@ -246,7 +247,7 @@ class _Answer:
 
 AS_IT_IS = _Answer(None)
 NEVER_ASK = _Answer(None, always=True)
-"""For this package's own code alone: each question costs microseconds, as the shim saves Python's random state."""
+"""Only for this package's own code: each query costs microseconds, because the shim saves Python's random state."""
 
 
 def run_instead(code: types.CodeType, manager: GuardRoot, number: int, compile: int) -> object:

@@ -130,8 +130,8 @@ REFUSED: dict[str, May] = {
     **dict.fromkeys(("matrix_norm", "linalg_norm"), _by_singular_values),
     "norm": lambda args, kwargs: "nuc" in [each for each in (*args[1:], *kwargs.values()) if isinstance(each, str)],
 }
-"""By the name of an operator, without what marks it as in place or as one of torch.linalg: whether a call of it may be
-refused for the numbers that it is given."""
+"""Keyed by the name of an operator, without the marks of in-place operators and of torch.linalg: whether a call may be
+refused because of the values of its arguments."""
 
 
 def _leaves(key: object) -> Iterator[Any]:

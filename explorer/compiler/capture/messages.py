@@ -63,7 +63,8 @@ def _caller(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
 
 
 def takes_by_program(taker: object) -> bool:
-    """Whether code of the program runs when it is given a message: what comes after may depend on that."""
+    """Whether code of the program runs when this handler, filter or formatter gets a message: later results may depend
+    on that."""
     taker = getattr(taker, "__func__", taker)
     if isinstance(taker, FunctionType):
         return not _is_library_file(taker.__code__.co_filename)
@@ -80,7 +81,7 @@ def _is_library_file(file: str) -> bool:
 
 
 def takers(logger: logging.Logger | None) -> Iterator[object]:
-    """What is given the records of a logger."""
+    """The filters, handlers and formatters that get the records of a logger."""
     yield from () if logger is None else logger.filters
     while logger is not None:
         for handler in logger.handlers:
@@ -89,7 +90,7 @@ def takers(logger: logging.Logger | None) -> Iterator[object]:
 
 
 def gives_programs(logger: logging.Logger) -> bool:
-    """Whether code of the program is given the records of a logger."""
+    """Whether code of the program gets the records of a logger."""
     return any(map(takes_by_program, takers(logger)))
 
 

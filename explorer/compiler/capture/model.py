@@ -81,8 +81,8 @@ def compare(t: Tracer, symbol: str, left: Value, right: Value) -> Value:
 def _operate(
     t: Tracer, function: Callable[..., object], name: str, reflected: str, left: Value, right: Value
 ) -> Value | None:
-    """What the kinds of the operands make of an operator, or else the methods of their types; None where none has it
-    for these operands."""
+    """The operator's result by the kinds of the operands, or else by the methods of their types; None if neither has
+    it."""
     for each in (right, left) if right.precedence > left.precedence else (left, right):
         if (found := each.operate(t, function, [left, right])) is not None:
             return found
@@ -93,12 +93,12 @@ def _operate(
 
 
 def _answer(found: Value | None) -> Value | None:
-    """What a method made of an operand; None where it is not for that one."""
+    """A method's result for an operand; None if the method returned NotImplemented."""
     return None if isinstance(found, Constant) and found.value is NotImplemented else found
 
 
 def _of_constants(t: Tracer, function: Callable[..., object], left: Value, right: Value, symbol: str) -> Value:
-    """What an operator of Python's makes of two constants; the TypeError of types that have no such operator."""
+    """An operator's result for two constants; raises TypeError for types that do not have the operator."""
     try:
         plain = left.constant(), right.constant()
     except NotConstant:

@@ -35,12 +35,12 @@ ABOUT_DTYPES = re.compile(
     r"\b(bool|boolean|int|integers?|integral|float|floating|complex|real)\b|\b(Boolean|Bool|Byte|Char|Short|Int|Long)\b|"
     r"\b(Half|BFloat16|Float|Double|Complex\w*)\b"
 )
-"""What an error is about that sizes and values have no part in: the zeros have not those of the program."""
+"""Words of errors that do not depend on sizes and values: the zeros do not have the program's."""
 FLOATS = (frozenset({torch.float32}), frozenset({torch.float64}))
 """Every operator takes these, on their own, and numbers that both hold,"""
 MAX_FLOAT32 = torch.finfo(torch.float32).max
 OF_INTEGERS = re.compile(r"bitwise_|gcd|lcm|_*[ri]?(and|or|xor|lshift|rshift|invert)_*$|repeat_interleave|searchsorted")
-"""but for operators of these names, and those that index by a tensor."""
+"""except operators of these names, and operators that index by a tensor."""
 INDEXING = frozenset(
     """index_add index_copy index_fill index_put index_reduce index_select gather scatter scatter_add scatter_reduce
     take take_along_dim put masked_fill masked_scatter masked_select nll_loss cross_entropy embedding embedding_bag
@@ -78,7 +78,7 @@ class CheckGroup:
 
 
 class _Other(Exception):
-    """An argument that none of these describes."""
+    """The argument cannot be described by these classes."""
 
 
 Hint = Callable[[Any], int]
@@ -126,7 +126,7 @@ def lacks_dimensions(target: object, given: Sequence[torch.Tensor]) -> str:
 
 
 class Operators(TorchDispatchMode):
-    """What is called inside of a function that is one node: operators, arguments and results."""
+    """The operators that a function calls which is one node, with their arguments and results."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -354,7 +354,7 @@ def written_by(
 
 
 def written_places(target: object) -> tuple[int, ...]:
-    """Which of its arguments an operator writes, judged by its name."""
+    """The arguments that an operator writes, decided by its name."""
     name = _name(target)
     if name in ("setitem", "__setitem__") or target in IN_PLACE:
         return (0,)
@@ -421,7 +421,7 @@ def _part_set(target: object, args: Sequence[Any]) -> FakeTensor | None:
 
 
 def lies(tensor: FakeTensor) -> tuple[str, ...]:
-    """Where a tensor lies in which memory."""
+    """The storage of a tensor, and its place in it."""
     memory = tensor.untyped_storage()._cdata
     return tuple(map(str, (memory, tensor.storage_offset(), *tensor.shape, *tensor.stride(), tensor.dtype)))
 

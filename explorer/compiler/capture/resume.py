@@ -23,17 +23,17 @@ from explorer.core.origin import origin, synthetic
 from explorer.ir.bytecode import Code, Handler, Instruction
 
 STACK = "___stack"
-"""How the parameters of a continuation are called that hold what was on the stack."""
+"""Prefix of a continuation's parameters for the values on the stack."""
 ASIDE = "___aside"
-"""The same of a cell that an inlined comprehension has put aside on the stack."""
+"""Prefix of the parameter for a cell that an inlined comprehension has put aside on the stack."""
 OWN_OF = "___own_"
-"""What stands before a cell's name in that of the parameter for the value that a comprehension has in its place."""
+"""Prefix, before a cell's name, of the parameter for the value that a comprehension has in the cell's place."""
 NO_CELL = types.CellType()
-"""What is in that place until the value is."""
+"""The placeholder in that place until the value is there."""
 TEMP = "___t"
-"""How temporaries of compiled bytecode are called."""
+"""Prefix of the temporaries of compiled bytecode."""
 ERROR = "___error"
-"""How locals are called that hold the exceptions being handled at a break."""
+"""Prefix of the locals that hold the exceptions being handled at a break."""
 
 
 Slot = Literal["value", "null", "cell", "error"]
@@ -226,7 +226,8 @@ def _after(code: Code, position: int) -> list[tuple[str, bool]]:
 
 
 def _landing(code: Code, target: str) -> str:
-    """Where control goes from `target`, so that a loop whose test Python 3.13 ends in a jump has one continuation."""
+    """The instruction that control reaches from `target`: a loop whose test Python 3.13 ends in a jump then has one
+    continuation."""
     index, passed = code.index, set[str]()
     while (step := code.instructions[index[target]]).op == "JUMP" and not step.arg and target not in passed:
         passed.add(target)
@@ -236,7 +237,7 @@ def _landing(code: Code, target: str) -> str:
 
 
 def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int:
-    """How many values from the bottom of the stack the instruction leaves alone."""
+    """The number of values at the bottom of the stack that the instruction does not touch."""
     consumed: dict[str, Callable[[Any], int]] = {
         "CALL": lambda arg: arg[0] + 2, "CALL_FUNCTION_EX": lambda arg: 3 + bool(arg), "FOR_ITER": lambda arg: 0,
         "BUILD_STRING": lambda arg: arg, "BUILD_SLICE": lambda arg: arg,
@@ -306,7 +307,7 @@ def progress(iterator: Any) -> tuple[Any, int] | None:
 
 
 class NextContinuation:
-    """What a continuation returns if another one follows: the call of that one."""
+    """The result of a continuation that another one follows: a call of that one."""
 
     __slots__ = ("arguments", "function")
 
@@ -320,7 +321,7 @@ def traceback_of(error: BaseException) -> types.TracebackType | None:
 
 
 def as_it_was(error: BaseException, traceback: types.TracebackType | None) -> None:
-    """Take back what raising `error` once more, to handle it again, did to its traceback."""
+    """Undo what raising `error` again, in order to handle it again, did to its traceback."""
     if traceback is not None:
         error.__traceback__ = traceback
 

@@ -23,7 +23,7 @@ from explorer.core.reasons import unsupported
 from explorer.core.rules import RuleTable
 
 CALLS: RuleTable[Any, Rule] = RuleTable("call")
-"""By the callable itself: rule(tracer, positional arguments, keyword arguments) -> result."""
+"""Keyed by the callable: rule(tracer, positional arguments, keyword arguments) -> result."""
 
 
 def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
@@ -51,7 +51,7 @@ def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[...
 
 
 def positional_each(*callables: object) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """As `positional`, one by one: `function(callable, tracer, *arguments, **keywords)`."""
+    """Like `positional`, and the function also gets the callable: `function(callable, tracer, *arguments, **keywords)`."""
 
     def register(function: Callable[..., Value]) -> Callable[..., Value]:
         for known in callables:

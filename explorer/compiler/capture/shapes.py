@@ -71,10 +71,8 @@ def follows(relation: sympy.Basic, ranges: Mapping[sympy.Symbol, Any]) -> bool:
 
 
 def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, ...]:
-    """What the compile of the graph came to rely on about sizes, as guards.
-
-    Raises AssertionError where ShapeEnv holds a relation that neither the capture nor the compile speaks of.
-    """
+    """The guards for what the compile of the graph assumed about sizes. Raises AssertionError if ShapeEnv has a
+    relation that neither the capture nor the compile reports."""
     graph = capture.graph
     assert graph is not None
     held = relations(graph.fake_mode.shape_env).since(0)

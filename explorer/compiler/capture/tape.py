@@ -126,12 +126,12 @@ class Tape:
         self._versions: dict[Source, int | None] = {}
         self._inside: list[Source] = []
         self.given: dict[int, torch.Tensor] = {}
-        """By id: fake inputs as they were at first, before the program changed their sizes."""
+        """Keyed by id: fake inputs as they were at first, before the program changed their sizes."""
         self.fixed: set[int] = set()
         """Storages that arrays share, which cannot be resized."""
         self.stand_ins: list[tuple[type, fake_tensor.FakeTensor, tuple[str, ...]]] = []
-        """For inputs of classes of the program the class, the tensor over the input's memory that the graph takes, and
-        where it lies."""
+        """For each input of a class of the program: the class, the tensor over the input's memory that the graph takes,
+        and its source."""
         self.hooked: dict[fake_tensor.FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
@@ -140,7 +140,7 @@ class Tape:
         self.symbol_steps: dict[sympy.Symbol, int] = {}
         self._float_symbols: dict[Source, sympy.Symbol] = {}
         self.program_numbers: set[sympy.Symbol] = set()
-        """Of integers of the program, which may be of any size."""
+        """Symbols of the program's integers, which may have any size."""
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
         """Sizes that only the graph knows: the node, and which of its sizes it is."""
@@ -210,7 +210,7 @@ class Tape:
         return [source for source, fake in self.fakes.items() if self._is_written(source, fake)]
 
     def recorded_inputs(self) -> list[Source]:
-        """Those of them of which autograd may record the writes."""
+        """The written inputs whose writes autograd may record."""
         return [source for source in self.written_inputs() if recorded(self.fakes[source]) is not None]
 
     def is_as_given(self, fake: object) -> bool:
@@ -226,7 +226,7 @@ class Tape:
         return before is not None and after is not None and after - before >= self.mode.writes(fake)
 
     def version_growth(self, source: Source) -> int | None:
-        """By how much the graph's writes have raised an input's version."""
+        """The number by which the graph's writes have raised an input's version."""
         before, after = self._versions[source], nodes.version(self.fakes[source])
         return None if before is None or after is None else after - before
 
@@ -249,7 +249,7 @@ class Tape:
                 yield source, self.reals[source], known
 
     def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:
-        """Where each new symbol can be read: a size, a stride that no size explains, or the offset into the storage."""
+        """The source of each new symbol: a size, a stride that no size explains, or the offset into the storage."""
         places: list[tuple[object, Source]] = [(size, Size(source, dim)) for dim, size in enumerate(fake.shape)]
         places += [(stride, Stride(source, dim)) for dim, stride in enumerate(fake.stride())]
         places.append((fake.storage_offset(), Returned(source, "storage_offset")))
@@ -582,7 +582,7 @@ class Tape:
         return node
 
     def value(self, node: fx.Node) -> object:
-        """What the node yields under fake tensors."""
+        """The node's result under fake tensors."""
         return nodes.info(node).value
 
     def end_branch(self) -> None:
@@ -608,7 +608,7 @@ class Tape:
         return self._stamped(self._create("get_attr", name, ()), None)
 
     def operate(self, operator: object, args: tuple[Any, ...], operands: Sequence[fx.Node]) -> Any:
-        """What a higher-order operator yields under fake tensors; differentiable where an operand is."""
+        """A higher-order operator's result under fake tensors; differentiable if an operand is."""
 
         def real(node: fx.Node) -> Any:
             value: object = self.modules[str(node.target)] if node.op == "get_attr" else nodes.info(node).value
@@ -670,7 +670,7 @@ class Tape:
         self.note_shape_guards("generated code computes it in 64 bits")
 
     def source_of(self, expr: sympy.Expr) -> Source | None:
-        """Where a number that is an expression of inputs can be read, or computed when the frame is entered."""
+        """The source of a number that is an expression of inputs, read or computed when the frame is entered."""
         if expr in self.symbol_sources:
             return self.symbol_sources[expr]
         symbols = sorted(expr.free_symbols, key=str)
@@ -761,5 +761,5 @@ def first_line(error: BaseException) -> str:
 
 
 def _base_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """What a view is of; None for inference tensors, which do not tell."""
+    """The base of a view; None for inference tensors, which have no base."""
     return tensor._base if tensor._is_view() and not tensor.is_inference() else None

@@ -98,7 +98,8 @@ def _handle_torch_function(t: Tracer, args: list[Value], kwargs: dict[str, Value
 def _plain_function(
     t: Tracer, cls: Value, function: Value, types: Value, args: Value | None = None, kwargs: Value | None = None
 ) -> Value:
-    """What a tensor subclass does that overrides nothing: the function itself, and its results are of the class."""
+    """The __torch_function__ of a tensor subclass that overrides nothing: the function itself, with results of the
+    class."""
     wanted = cls.known(t)
     if not all(issubclass(wanted, kind.known(t)) for kind in types.unpack(t)):
         return Constant(NotImplemented)
@@ -163,7 +164,7 @@ def _profiled_block(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> V
 
 @positional(torch.is_floating_point)
 def _is_floating_point(t: Tracer, input: Value) -> Value:
-    """Of the dtype."""
+    """Decided by the dtype."""
     if not isinstance(input, TensorValue):
         t.raise_(TypeError, "is_floating_point(): argument 'input' must be Tensor")
     return Constant(input.fake.is_floating_point())
@@ -238,7 +239,7 @@ def _set_default_device(t: Tracer, device: Value) -> Value:
 
 @CALLS.rule(torch.compile)
 def _compile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Of a function or a module, what calls it; without one, a decorator."""
+    """Returns a callable that runs the function or module; without one, a decorator."""
     options = dict(kwargs)
     function = args[0] if args else options.pop("model", Constant(None))
     maker = t.from_python(torch.compile)

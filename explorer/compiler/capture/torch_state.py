@@ -91,7 +91,7 @@ class TorchState(Generic[V]):
         self.left: list[Autocast] = []
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
         self.pending: list[PendingContext[V]] = []
-        """What the compiled bytecode has to enter and leave, in order."""
+        """The context managers that the compiled bytecode has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
         self.modes: list[V] = []

@@ -54,13 +54,13 @@ class BreakAt(Exception):
         self.stack = stack
 
     def alone(self) -> BreakAt:
-        """Without the frames and the error that it comes from, which hold what the program gave."""
+        """The break without its frames and cause, which refer to the program's objects."""
         self.__cause__ = self.__context__ = None
         return self.with_traceback(None)
 
 
 class Evaluator(Tracer):
-    """One evaluation of one frame."""
+    """A single evaluation of a frame."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -295,7 +295,7 @@ class StepRecorder:
         steps.ends.append(len(steps.stacks))
 
     def _shown(self, value: Value) -> Shown:
-        """What it is now, asked once between two changes of anything."""
+        """The value's state now, computed once between two changes."""
         if value.last_shown is None or value.last_shown[0] is not self._since:
             value.last_shown = self._since, value.shown()
         return value.last_shown[1]

@@ -136,7 +136,7 @@ def _set(name: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> V
 
 
 def _get(name: str, getter: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What a setting is."""
+    """The value of a setting."""
     try:
         return _ask(t, name, tuple(each.known(t) for each in (*args, *kwargs.values())), getter)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -198,7 +198,7 @@ def _pop_mode(t: Tracer) -> Value:
 
 @positional(torch._C._get_function_stack_at)
 def _mode_at(t: Tracer, place: Value) -> Value:
-    """One of the modes that are open."""
+    """The open mode at this place."""
     at = place.as_index(t) - len(t.torch_state.devices)
     if not 0 <= at < len(t.torch_state.modes):
         unsupported(reasons.OPERATION, "a mode that was not entered here")

@@ -80,7 +80,7 @@ def wrap(t: Tracer, source: ir.Source, given: object) -> Value:
 
 
 def _second_name(t: Tracer, first: ir.Source, second: ir.Source, given: object) -> None:
-    """One object was found at two places: later calls have to find one there too."""
+    """Guard that one object is at two places: later calls have to find one object there too."""
     if isinstance(second, ir.Known):
         first, second = second, first
     if isinstance(first, ir.Known):
@@ -119,7 +119,7 @@ def _identity(t: Tracer, source: ir.Source, given: object) -> Value:
 
 
 def _compiled(t: Tracer, source: ir.Source, given: object) -> Value:
-    """What a function or module compiles is inlined instead of it."""
+    """Inline what a compiled function or module was made from, not the compiled one."""
     t.torch_state.unreported = t.torch_state.unreported or issubclass(type(given), torch.jit.ScriptFunction)
     original = _original(given)
     return t.wrap(t.objects.known(original), original)
@@ -207,7 +207,7 @@ def _builtin_method(t: Tracer, source: ir.Source, given: Any) -> Value:
 
 
 def _original(given: Any) -> object:
-    """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
+    """The function or module that a compiled one was made from, if we, stock or TorchScript compiled it; else None."""
     if issubclass(type(given), torch.jit.ScriptFunction):
         return getattr(given, "_torchdynamo_inline", None)
     if not issubclass(type(given), (types.FunctionType, torch.nn.Module)):
@@ -538,7 +538,7 @@ def _is_part(inside: Any, part: Any) -> bool:
 
 
 def _attributes(wrapper: torch.Tensor, names: Sequence[str]) -> dict[str, object]:
-    """What the program finds in a wrapper beside the tensors inside."""
+    """The attributes of a wrapper beside the tensors inside."""
     if type(wrapper) is NestedTensor:  # torch's own, which says all of itself
         return {}
     return {name: held for name, held in vars(wrapper).items() if name not in names and not name.startswith(_TORCHS)}
@@ -548,7 +548,7 @@ _TORCHS = ("_dynamo_", "_is_param")
 
 
 def _part(t: Tracer, source: ir.Source, given: torch.Tensor, name: str) -> Value:
-    """What is inside, as gradients reach it."""
+    """The inner tensor, as gradients reach it."""
     if not given.requires_grad or name not in differentiable(given):
         return t.wrap(ir.Attr(source, name), getattr(given, name))
     return t.wrap_tensor(ir.Inside(source, name), part_of(given, name))

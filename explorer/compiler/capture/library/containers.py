@@ -190,7 +190,7 @@ for _module in (itertools, operator, functools):
 
 
 def _without_c(name: str) -> dict[str, Any]:
-    """What a module of the standard library holds where its part in C is missing: all of it in Python."""
+    """The contents of a module of the standard library when its C part is missing: everything is in Python."""
     space: dict[str, Any] = {"__name__": name}
     with patch.dict(sys.modules, {f"_{name}": None}):
         exec(importlib.util.find_spec(name).loader.get_code(name), space)  # type: ignore[union-attr]

@@ -313,7 +313,7 @@ def _type(t: Tracer, value: Value, *rest: Value) -> Value:
 
 
 def _classes(t: Tracer, value: Value) -> Iterator[object]:
-    """One by one, as Python asks them until one answers yes."""
+    """The classes of an argument of isinstance or issubclass, one by one, as Python tries them."""
     if isinstance(value, TupleValue):
         for part in value.unpack(t):
             yield from _classes(t, part)
@@ -324,7 +324,7 @@ def _classes(t: Tracer, value: Value) -> Iterator[object]:
 
 @positional(isinstance)
 def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
-    """Of the value's type, or what the class itself answers in Python."""
+    """Decided by the value's type, or by the class's own __instancecheck__ in Python."""
     return Constant(any(_is_instance(t, value, wanted) for wanted in _classes(t, classes)))
 
 
@@ -358,7 +358,7 @@ def _kinds(t: Tracer, value: Value) -> Iterator[type]:
 
 @positional(issubclass)
 def _issubclass(t: Tracer, value: Value, classes: Value) -> Value:
-    """Of two classes, or what the second answers in Python."""
+    """Decided by the two classes, or by the second's own __subclasscheck__ in Python."""
     return Constant(any(_is_subclass(t, value, wanted) for wanted in _classes(t, classes)))
 
 
@@ -368,7 +368,7 @@ def _is_subclass(t: Tracer, value: Value, wanted: object) -> bool:
 
 
 def _own_answer(t: Tracer, wanted: object, question: str, value: Value) -> bool | None:
-    """What a class of the program says of its instances and subclasses; None where Python or torch say it."""
+    """The answer of a class of the program about its instances and subclasses; None if Python or torch answers."""
     ask = look_up(t, type(wanted), question)
     is_protocol = isinstance(value, ObjectValue) and getattr(ask, "__module__", "") == "typing"
     if not isinstance(ask, types.FunctionType) or is_in(ask.__module__, FIXED) and not is_protocol:
@@ -432,7 +432,7 @@ def _dir(t: Tracer, value: Value | None = None) -> Value:
 
 @positional(id)
 def _id(t: Tracer, value: Value) -> Value:
-    """Of objects from outside, which are guarded; breaks for others."""
+    """The ids of objects from outside, which are guarded; breaks the graph for others."""
     given = getattr(value, "given", MISSING)
     if given is MISSING or given is None:
         return RuntimeNumber(id, [value])

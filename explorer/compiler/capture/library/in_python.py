@@ -1,7 +1,5 @@
-"""What the standard library has in C, in Python: traced code calls these in its place, so that they are inlined.
-
-They are bodies for the evaluator, which reads no other code of this package.
-"""
+"""C functions of the standard library, written in Python: traced code calls these instead, so that they are inlined.
+They are bodies for the evaluator, which reads no other code of this package."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def text_by(t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> T
 
 
 _TRIED = (1, -1, 1 << 40)
-"""Numbers for which a format raises if it does for any: a code point is neither negative nor as large."""
+"""If a format raises for any number, it raises for one of these: a code point is neither negative nor that large."""
 
 
 def _is_open(value: Value) -> bool:
@@ -143,7 +143,8 @@ def _is_open(value: Value) -> bool:
 
 
 def _with(value: object, number: int) -> Any:
-    """Something like the value, with this number where none is known; MISSING where it is no number, text or tuple."""
+    """An object like the value, with this number where the number is not known; MISSING if it is not a number, text or
+    tuple."""
     if isinstance(value, TupleValue) and value.cls in (tuple, torch.Size):
         parts = [_with(item, number) for item in value.items]
         return MISSING if MISSING in parts else value.cls(parts)
@@ -208,7 +209,7 @@ class Printable:
 
 
 class PrintableItems(Printable):
-    """One with items. To % such an operand is a mapping, of which not everything needs to be printed."""
+    """A printable value with items. The operator % uses it as a mapping, of which not every item needs to be printed."""
 
     def __getitem__(self, key: object) -> Any:
         return self._t.printable(self._t.get_item(self._value, Constant(key)))
@@ -260,7 +261,7 @@ def _abs(t: Tracer, value: Value) -> Value:
 
 @each(round, math.floor, math.ceil, math.trunc)
 def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What the class does, or the function of a number."""
+    """The result of the class, or of the function of a number."""
     if args and isinstance(args[0], ObjectValue):
         return args[0].special(t, f"__{function.__name__}__", [*args[1:], *kwargs.values()])
     if args and isinstance(args[0], TensorValue):

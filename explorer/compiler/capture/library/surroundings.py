@@ -86,7 +86,7 @@ def _locals(t: Tracer) -> Value:
 
 @positional(traceback_of, as_it_was)
 def _traceback(t: Tracer, *args: Value) -> Value:
-    """Tracebacks are real frames' alone."""
+    """Only real frames have tracebacks."""
     return NONE
 
 
@@ -112,7 +112,7 @@ class SeededGenerator(ObjectValue):
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One call of a generator that was there before, which compiled bytecode makes where the frame begins."""
+    """A call of a generator that was there before; compiled bytecode makes it when the frame begins."""
 
     generator: random.Random
     method: str
@@ -178,7 +178,7 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
 
 
 def _before_graph(t: Tracer, draw: Draw | ArrayDraw) -> Source:
-    """What it yields at each call, in the program's order."""
+    """The source of the numbers that `draw` makes, one at each call, in the program's order."""
     t.effects.touch()
     source = Returned(t.objects.known(draw, fixed=True), "make")
     t.in_graph.draws.append(source)
@@ -187,7 +187,7 @@ def _before_graph(t: Tracer, draw: Draw | ArrayDraw) -> Source:
 
 @dataclass(frozen=True, eq=False)
 class ArrayDraw:
-    """One call of NumPy's global generator, which compiled bytecode makes where the frame begins."""
+    """A call of NumPy's global generator; compiled bytecode makes it when the frame begins."""
 
     function: Any
     args: tuple[Any, ...]

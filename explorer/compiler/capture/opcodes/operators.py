@@ -90,7 +90,7 @@ def delete_subscr(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("LOAD_FAST")
 def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Push a local. One that only gets another name is not read, nor an argument before its call."""
+    """Push a local. A local that only gets another name is not read; neither is an argument before its call."""
     is_unread = _is_renamed(f) or _is_argument(f)
     found = f.locals[i.arg] = (f.unread_local(i.arg) if is_unread else None) or f.load_local(t, i.arg)
     f.push(CellAside(found) if isinstance(found, Cell) and i.arg.startswith(ASIDE) else found)
@@ -288,7 +288,7 @@ def is_iterable(t: Tracer, value: Value) -> bool:
 
 
 def called(pair: Sequence[Value]) -> Value:
-    """What is called, of the two values below the arguments: the callable beside NULL or before its self."""
+    """The callable, from the two values below the arguments: the one beside NULL, or the one before its self."""
     return next(value for value in pair if value is not NULL)
 
 

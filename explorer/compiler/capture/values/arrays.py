@@ -374,7 +374,7 @@ def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
 
 
 def is_numpys(function: object) -> bool:
-    """Whether it is a function, ufunc or scalar type of NumPy's."""
+    """Whether the value is a function, ufunc or scalar type of NumPy."""
     if is_of(function, type):
         return issubclass(function, np.generic) and function.__module__ == "numpy"
     if is_of(function, np.ufunc):
@@ -408,7 +408,7 @@ def call_function(t: Tracer, function: object, args: list[Value], kwargs: dict[s
 
 
 def _nonzero(t: Tracer, array: ArrayValue) -> Value:
-    """Where an array is not zero, as NumPy lays it out: for each dimension a column of rows."""
+    """The indices of an array's nonzero elements, as NumPy returns them: for each dimension a column of rows."""
     count = array.stand_in.ndim
     rows = tensor_of_array(t, call_function(t, np.argwhere, [array], {}))  # type: ignore[arg-type]
     columns = []
@@ -421,7 +421,7 @@ def _nonzero(t: Tracer, array: ArrayValue) -> Value:
 
 
 def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """Of what is known, where an immutable object comes of it."""
+    """The result of a function of known values, if it is immutable."""
     try:
         plain, named = [_real_value(a) for a in args], {k: _real_value(v) for k, v in kwargs.items()}
     except NotConstant:

@@ -104,15 +104,16 @@ class Value:
     sight: object = None
     """What identifies it in recorded steps, if it changes."""
     last_shown: tuple[object, Shown] | None = None
-    """What the last recorded step holds of it; steps share this until something changes."""
+    """Its state in the last recorded step; steps share this until something changes."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
     precedence = 0
-    """Of the operands of an operator, the one whose kind has the highest is asked first what it means."""
+    """The operand whose kind has the highest precedence decides first what an operator means."""
     plain: Value | None = None
-    """The number or text that an instance of a derived class is, but for its class."""
+    """The number or text that an instance of a derived class is apart from its class."""
     unread: Tracer | None = None
-    """Of a value that the frame was given: who guards it, once the program asks for more than which object it is."""
+    """For a value that the frame was given: the tracer that guards it once the program asks for more than its identity.
+    """
 
     def python_type(self) -> type:
         return self.of_type
@@ -151,7 +152,7 @@ class Value:
         """Rely on what was read of the object, which the frame was given. Asked once, by `read_all`."""
 
     def read_all(self) -> None:
-        """What the value is, is about to matter: guard it, where nothing did."""
+        """Guard the value if nothing guards it yet: the program is about to depend on it."""
         if self.unread is not None:
             t, self.unread = self.unread, None
             try:
@@ -193,16 +194,15 @@ class Value:
             unsupported(reasons.OPERATION, f"hash of {self.describe()}")
 
     def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
-        """What an operator of Python's makes of operands, of which this one is asked first; None where the methods of
-        their types say that."""
+        """An operator's result for operands of which this one decides first; None if the methods of their types decide."""
         return None
 
     def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
-        """What `+=` and its like make of it; None where it has none of its own, so that `+` is asked."""
+        """The result of `+=` and its like; None if the value has none of its own and `+` decides."""
         return None
 
     def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
-        """What the type's own method makes of an operand; None where it has none, or none for such an operand."""
+        """The result of the type's own method for an operand; None if it has no method, or none for such an operand."""
         return None
 
     def get_attr(self, t: Tracer, name: str) -> Value:
@@ -286,14 +286,14 @@ class Value:
         return False
 
     def shown(self, depth: int = 2) -> Shown:
-        """What a recorded step keeps of the value, without keeping it alive: its state at this step, if it can change.
-        Containers are described with their items, up to this depth."""
+        """The value's state for a recorded step, if it can change; it does not keep the value alive. Containers are
+        described with their items, up to this depth."""
         if self.description is None:
             self.description = ValueDescription(self.describe(), self.shared)
         return self.description
 
     def was_read(self) -> None:
-        """What it was called until now may have been its place in the program."""
+        """Its name until now may have been its place in the program."""
         if self.description is not None:
             self.description.text = self.describe()
 
@@ -350,7 +350,7 @@ class Cell(Value):
         self.changed = False
 
     def load(self, t: Tracer) -> Value | None:
-        """What the cell holds; None when it is empty."""
+        """The cell's value; None when it is empty."""
         if self.contents is None and self.given is not None and not self.changed:
             try:
                 held = self.given.cell_contents
@@ -419,7 +419,7 @@ class Namespace(Value):
     """The globals of a module."""
 
     def read(self, t: Tracer, name: str, source: Source | None = None) -> Value | None:
-        """What a global is; None where there is none of this name."""
+        """The value of a global; None if there is none of this name."""
         raise NotImplementedError
 
     def write(self, t: Tracer, name: str, value: Value | None) -> None:
@@ -438,8 +438,8 @@ class Handled:
 
 @dataclass(frozen=True)
 class Assertion:
-    """A condition that is assumed while tracing, and checked after the graph. `version` is that of its tensor when it
-    was assumed: a later write would change what is checked."""
+    """A condition that capture assumes and that is checked after the graph. `version` is its tensor's when it was
+    assumed: a later write would change what is checked."""
 
     condition: Value
     error: type[BaseException]
@@ -473,7 +473,7 @@ class Frame:
     result: Value | None = None
     yielded: Value | None = None
     recorded: RecordedFrame | None = None
-    """What was recorded of it, where somebody records."""
+    """Its recorded steps, if steps are recorded."""
     given: dict[str, object] = field(default_factory=dict)
     """The locals of the root frame that the program has not unbound."""
 
@@ -514,7 +514,7 @@ class Frame:
         return found
 
     def span(self) -> Span | None:
-        """Where the instruction is that was begun last."""
+        """The position of the instruction that was begun last."""
         return self.code.instructions[max(0, self.position - 1)].span
 
     def push(self, value: Value) -> None:
@@ -607,7 +607,7 @@ class EntryPoints(Protocol):
 
 @dataclass(frozen=True)
 class Retry:
-    """What an evaluation takes over from those before that had to start over."""
+    """What an evaluation keeps from earlier ones that had to start over."""
 
     decoded: dict[int, Code] = field(default_factory=dict)
     """The bodies of inlined functions, by id of their code objects, which need not have a hash: they keep their ids."""
@@ -691,15 +691,15 @@ class ProgramObjects:
         self.values: dict[int, Value] = {}
         """The one value of each, by id."""
         self.root_cells: dict[int, Cell] = {}
-        """Of those the cells that the frame was given."""
+        """The cells that the frame was given, by id."""
         self.unread: list[Value] = []
-        """Those that the frame was given, and that are guarded by their type alone where nothing reads them."""
+        """Values that the frame was given, guarded only by their type if nothing reads them."""
         self.raw_items: set[Source] = set()
         """Items of containers whose class says in Python how they are read."""
         self.looked_up: dict[tuple[int, str, int], object] = {}
         """What classes define, by id of the class and name."""
         self.kept: list[object] = []
-        """Those that are known by id."""
+        """Objects that are known by id, kept alive so that their ids stay theirs."""
         self._labels: dict[int, Known] = {}
         self._names: dict[str, int] = {}
 
@@ -735,7 +735,7 @@ class GraphValues:
 
     def __init__(self) -> None:
         self.tensors: dict[int, Value] = {}
-        """By id of the fake tensor."""
+        """Keyed by id of the fake tensor."""
         self.arrays: dict[int, Value] = {}
         self.floats: dict[Source, Value] = {}
         """The inputs that are numbers of the program."""
@@ -744,7 +744,7 @@ class GraphValues:
         self.draws: list[Returned] = []
         """Random numbers that the frame draws before the graph, in this order."""
         self.assertions: list[Assertion] = []
-        """What the program asserts and only the graph knows."""
+        """The program's assertions whose truth only the graph knows."""
 
 
 class Generators:
@@ -756,7 +756,7 @@ class Generators:
 
     @property
     def suspended(self) -> list[Value]:
-        """Those that Python would run once more, to close them, if it lost them now."""
+        """The generators that Python would run once more, to close them, if it lost them now."""
         return [each for each in self.made if each.is_suspended]
 
 
@@ -842,7 +842,7 @@ class Tracer(EntryPoints):
         return value.iterate(self)
 
     def unless(self, kind: type[BaseException], asked: Callable[..., T], *args: object) -> T | None:
-        """What is asked for; None where that raises an exception of this kind in the program."""
+        """The result of `asked`; None if it raises an exception of this kind in the program."""
         try:
             return asked(*args)
         except Raised as raised:

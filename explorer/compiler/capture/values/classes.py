@@ -115,7 +115,7 @@ class ClassValue(Value):
         return True if found is None else found.truth(t)
 
     def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
-        """What a method of the class's own class does, where that is written in Python and no enumeration's."""
+        """The result of the metaclass's method, if it is written in Python and the class is no enumeration; else None."""
         hook = objects.look_up(t, type(self.cls), name)
         if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
             return None
@@ -167,7 +167,7 @@ class UnmadeClass(Value):
 
 
 def unmade_class(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What a class statement makes, where making it has no effect that can be seen."""
+    """The class that a class statement makes, if making it has no visible effect."""
     body, name, *bases = args
     code, space = getattr(body, "code", None), getattr(body, "globals", {})
     known = all(isinstance(base, ClassValue) and base.cls.__module__.partition(".")[0] in _OWN for base in bases)

@@ -251,8 +251,8 @@ _TEXTS_OF_TEXT = frozenset((
 
 
 class Offset(Constant):
-    """Where an exception was raised, for the line that a traceback shows. Reconstructed, it is the function's start:
-    offsets in compiled bytecode are others."""
+    """The place where an exception was raised, for the line of a traceback. After reconstruction it is the function's
+    start: compiled bytecode has other offsets."""
 
     def constant(self) -> Any:
         return 0
@@ -409,14 +409,14 @@ class FloatValue(Value):
 
 
 def number_now(t: Tracer, value: Value) -> Any:
-    """A number as it is in this call, without a guard."""
+    """A number's value in this call, without a guard."""
     if isinstance(value, FloatValue):
         return value.value
     return value.python_type()(t.tape.hint(value.sym.node.expr)) if isinstance(value, SizeValue) else value.constant()
 
 
 def origin_of(t: Tracer, value: Value) -> Any:
-    """Where a number comes from: a plain one, or its source; None for one that only the graph knows."""
+    """A number's origin: itself if it is plain, or its source; None if only the graph knows it."""
     if isinstance(value, FloatValue):
         return value.source
     if isinstance(value, SizeValue):
@@ -442,7 +442,8 @@ _RIGHT_IS: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {
     **dict.fromkeys((operator.truediv, operator.itruediv), operator.ne),
     **dict.fromkeys((operator.lshift, operator.ilshift, operator.rshift, operator.irshift), operator.ge),
 }
-"""What the right number is to 0, where Python has a result. The library of symbols takes other numbers as well."""
+"""The relation of the right operand to 0 for which Python has a result. The library of symbols accepts other numbers as
+well."""
 
 
 def _is_as_int(function: Callable[..., object], cls: type) -> bool:
@@ -527,7 +528,7 @@ def computed(t: Tracer, function: Callable[..., object], *values: Value) -> Valu
 
 
 def _attempt(function: Callable[..., object], numbers: Sequence[object]) -> object:
-    """What a function of numbers returns; None where it raises."""
+    """The result of a function of numbers; None if it raises."""
     try:
         return function(*numbers)
     except (ArithmeticError, ValueError, TypeError):

@@ -21,12 +21,12 @@ PLAIN_OF: dict[type, Callable[..., object]] = {
 
 
 def base_of(cls: type) -> type | None:
-    """Which of these classes a class of the program derives from; None where from none."""
+    """The one of these classes that a class of the program derives from; None if there is none."""
     return next((base for base in PLAIN_OF if issubclass(cls, base)), None) if not is_written_in_c(cls) else None
 
 
 class DerivedValue(ObjectValue):
-    """An instance of such a class. What it is but for its class and its attributes is `plain`, which is guarded."""
+    """An instance of such a class. `plain` is its value apart from its class and attributes, and is guarded."""
 
     def __init__(self, cls: type, plain: object, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)

@@ -21,7 +21,7 @@ from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
 
 _OF_FUNCTIONS = frozenset(vars(types.FunctionType))
-"""What a function keeps outside of its dictionary."""
+"""Attributes of a function that are not in its dictionary."""
 
 
 class CellAside(Value):
@@ -359,7 +359,8 @@ class CompiledValue(Value):
 
 
 NOTICED = "what notices the end of an object that the function makes"
-"""Why Python runs a function: the caller of a continuation holds what the continuation drops."""
+"""The reason why Python runs a function: the caller of a continuation keeps objects alive that the continuation drops.
+"""
 
 
 class WeakReference(ObjectValue):

@@ -212,7 +212,7 @@ class TakenIterator(IteratorValue):
 
 
 def advance(iterator: Any, count: int) -> None:
-    """Take this many items."""
+    """Take this number of items."""
     for _ in range(count):
         next(iterator, None)
 
@@ -246,7 +246,7 @@ class ReversedIterator(IteratorValue):
 
 
 class IndexingIterator(IteratorValue):
-    """Over an object with __getitem__ alone."""
+    """An iterator over an object that has __getitem__ and no __iter__."""
 
     def __init__(self, base: Value) -> None:
         self.base = base
@@ -259,7 +259,7 @@ class IndexingIterator(IteratorValue):
 
 
 class EnumerateIterator(IteratorValue):
-    """One from outside is moved on after the graph, and its iterator with it."""
+    """An enumerate from outside is advanced after the graph, and its iterator with it."""
 
     of_type = enumerate
 
@@ -459,8 +459,8 @@ class GivenIterator(IteratorValue):
 
 
 def stopped_inside(t: Tracer, stop: Value) -> Value:
-    """What a StopIteration that leaves a generator becomes (PEP 479): below Python 3.12 where the generator is resumed,
-    since then in the generator's own bytecode."""
+    """The exception that a StopIteration becomes when it leaves a generator (PEP 479): below Python 3.12 where the
+    generator is resumed, since then in the generator's own bytecode."""
     error = t.exception(RuntimeError, [Constant("generator raised StopIteration")])
     for link in ("__cause__", "__context__"):
         error.set_attr(t, link, stop)
@@ -526,7 +526,7 @@ class GeneratorValue(IteratorValue):
         return self._run(t)
 
     def _receiver(self) -> Value | None:
-        """What it yields from, where it stands in `yield from`."""
+        """The iterator that it yields from, if it stands in `yield from`."""
         last = self.frame.code.instructions[self.frame.position - 1]
         return self.frame.stack[-1] if last.op == "YIELD_VALUE" and last.arg == "from" else None
 

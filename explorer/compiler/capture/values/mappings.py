@@ -129,7 +129,7 @@ class DictValue(ObjectValue):
         return self.missing(t, key)
 
     def missing(self, t: Tracer, key: Value) -> Value:
-        """What the class that is written in C has for a key that is not there."""
+        """The value that the class written in C gives for a missing key."""
         if self.factory is not None and not (isinstance(self.factory, Constant) and self.factory.value is None):
             made = self.factory.call(t, [], {})
             t.set_item(self, key, made)
@@ -228,7 +228,7 @@ def _dict_setdefault(self: DictValue, t: Tracer, key: Value, default: Value | No
 
 
 def _put(self: DictValue, t: Tracer, key: Value, value: Value) -> None:
-    """As the methods do that add an item: those of OrderedDict ask the class to."""
+    """Add an item as the dictionary's own methods do: those of OrderedDict call the class's __setitem__."""
     if issubclass(self.cls, collections.OrderedDict):
         t.set_item(self, key, value)
     else:
@@ -518,7 +518,7 @@ class SetValue(ObjectValue):
 
     @property
     def _base(self) -> type:
-        """The class of what its operators make: a subclass makes none of its own."""
+        """The class of its operators' results: they are never of a subclass."""
         return frozenset if issubclass(self.cls, frozenset) else set
 
     def constant(self) -> object:

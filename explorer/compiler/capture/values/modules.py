@@ -35,7 +35,7 @@ class Uninitialized(Exception):
         self.kwargs = kwargs
 
     def initialize(self) -> Why | None:
-        """What the module's own hook does before its first call; a reason where that raises, which eager then does."""
+        """Runs the module's own hook before its first call; returns a reason if it raises, and eager then raises it."""
         try:
             self.module._infer_parameters(self.module, self.inputs, self.kwargs)
         except Exception as error:
@@ -85,7 +85,7 @@ class ModuleValue(ObjectValue):
         return None
 
     def entry(self, t: Tracer, table: str, name: str) -> Value | None:
-        """What one of nn.Module's tables holds under a name: one that the program has touched, as it is now."""
+        """An entry of one of nn.Module's tables: one that the program has touched, as it is now."""
         held = self.in_dict(table)
         if isinstance(held, Lazy):
             touched = t.objects.values.get(id(held.given))
@@ -180,7 +180,7 @@ _GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
 _C: Any = torch._C
 
 WITHOUT_NODES = (_C.DisableTorchFunctionSubclass, _C.DisableTorchFunction)
-"""Those that no operator of a graph asks for: the tensors of a graph override nothing."""
+"""Contexts that make no nodes: the tensors of a graph override nothing."""
 
 CONTEXTS = (
     *WITHOUT_NODES, _C._InferenceMode, _C._DisableAutocast, _C._AutoDispatchBelowAutograd, _C._ExcludeDispatchKeyGuard,
@@ -189,7 +189,7 @@ CONTEXTS = (
 
 
 class ContextValue(ObjectValue):
-    """One made while tracing: entered and left for real, and by nodes. `arguments` are its constructor's."""
+    """A context made during capture: entered and left for real, and by nodes. `arguments` are its constructor's."""
 
     def __init__(self, cls: type, arguments: tuple[Any, ...]) -> None:
         super().__init__(cls)
@@ -242,7 +242,7 @@ class AutocastValue(ObjectValue):
 
     @classmethod
     def given_by_frame(cls, t: Tracer, source: Source, given: torch.autocast) -> AutocastValue:
-        """For one made outside; what it asks for is guarded."""
+        """An autocast made outside; its settings are guarded."""
         return cls(_read(t, source, given, cls.NAMES), source, given)
 
     def enter(self, t: Tracer) -> Value:

@@ -76,7 +76,7 @@ def maker_of(cls: type) -> Any:
 
 
 def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name: str) -> Value:
-    """What a class holds under a name, read through an instance that has nothing to do with it."""
+    """A class's attribute, read through an unrelated instance."""
     if isinstance(descriptor, types.FunctionType):
         return t.bind(class_attribute(t, owner_of(cls, name), name, descriptor), value)
     if isinstance(descriptor, property):
@@ -245,14 +245,14 @@ class ObjectValue(Value):
         return None
 
     def own(self, t: Tracer, name: str) -> Value | None:
-        """What the instance's own dictionary holds, read."""
+        """The value in the instance's own dictionary, read."""
         found = self.in_dict(name)
         if found is None and name not in self.overlay and self.source is not None and _dict_of(self.given) is not None:
             t.guards.on(self.source, Has(name, False, "attribute"), "the object itself does not have it")
         return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
 
     def in_dict(self, name: str) -> Value | Lazy | None:
-        """What the instance's own dictionary holds; Lazy where the program has not read it."""
+        """The value in the instance's own dictionary; Lazy if the program has not read it."""
         if name in self.overlay:
             found = self.overlay[name]
             return None if found is DELETED else found
@@ -514,7 +514,7 @@ def _dict_of(given: object) -> dict[str, Any] | None:
 
 
 def _name_for_slots(cls: type) -> str:
-    """What the error of a slot without a value calls the class."""
+    """The class's name in the error of a slot without a value."""
     if sys.version_info < (3, 13):
         return type_name(cls)
     return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
@@ -642,7 +642,8 @@ def takes(owner: type, method: str, operand: type) -> bool:
 
 
 def type_error(function: Callable[[object, object], object], left: type, right: type) -> str | None:
-    """What TypeError says where two types have no such operator; None where they have one, or that is not known."""
+    """The text of the TypeError for two types that have no such operator; None if they have one, or if that is not
+    known."""
     pair = _example(left), _example(right)
     if MISSING in pair:
         return None
@@ -713,7 +714,7 @@ class ExceptionValue(ObjectValue):
         return super().find(t, name)
 
     def kept_in_c(self, t: Tracer, name: str) -> Value:
-        """What the class's constructor made of the arguments."""
+        """The result of the class's constructor for these arguments."""
         if issubclass(self.cls, BaseExceptionGroup):
             return self.args[0] if name == "message" else t.from_python(tuple(self.args[1].unpack(t)))
         if name in ("name", "obj"):

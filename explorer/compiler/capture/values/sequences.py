@@ -139,7 +139,7 @@ class SequenceValue(ObjectValue):
         return self.at(t, index)
 
     def slice_of(self, t: Tracer, key: Value) -> slice | None:
-        """What is given in brackets, if it is a slice; a deque takes none."""
+        """The subscript, if it is a slice; a deque takes none."""
         if self.builtin is collections.deque or key.python_type() is not slice:
             return None
         return key.fixed(t) if isinstance(key, SliceValue) else key.known(t)
@@ -150,7 +150,7 @@ class SequenceValue(ObjectValue):
         return next((base for base in (tuple, list, collections.deque) if issubclass(self.cls, base)), self.cls)
 
     def place(self, t: Tracer, key: Value) -> int:
-        """What the program gives in brackets, as a number."""
+        """The subscript as a number."""
         if look_up(t, key.python_type(), "__index__") is MISSING:
             name = name_in_messages(key.python_type())
             if self.builtin is collections.deque:

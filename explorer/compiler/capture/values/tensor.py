@@ -314,7 +314,7 @@ class TensorValue(Value):
             unsupported(reasons.OP_RAISED, f"tensor.{name}: {error}")
 
     def _of_class(self, t: Tracer, name: str) -> Value | None:
-        """What a mode or a subclass makes of an attribute; None where it has torch's own."""
+        """An attribute as a mode or a subclass overrides it; None if it is torch's own."""
         found = look_up(t, self.cls, name)
         if found is not MISSING and owner_of(self.cls, name) not in _TORCHS:
             own = None if self.given is None else vars(self.given).get(name)
@@ -641,7 +641,7 @@ _CALLED: Mapping[str, Callable[[TensorValue, Tracer, str, list[Value], dict[str,
     "new_tensor": TensorValue._new_tensor,
     "type": TensorValue._as_type,
 }
-"""By name, what an attribute is and what a method does, where no general rule says it."""
+"""Attributes and methods by name that no general rule covers."""
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -842,7 +842,7 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
 
 
 def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """The same, where neither a mode nor a class of the program is asked."""
+    """The same, when neither a mode nor a class of the program overrides the call."""
     if kind == "call_function" and isinstance(target, types.FunctionType) and target in _METHODS:
         kind, target = "call_method", _METHODS[target]
     if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
@@ -964,7 +964,7 @@ def _within(t: Tracer, value: Value, low: int, high: int) -> Value:
 
 
 _OF_STORAGE = frozenset({"storage_offset"})
-"""What a view has of the input that it is a view of."""
+"""Properties that a view has in common with the input that it is a view of."""
 
 _OF_VIEW = frozenset({"size", "stride", "storage_offset"})
 
@@ -1010,7 +1010,7 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
 
 
 def _answer(t: Tracer, name: str, args: list[Value], result: object) -> Value:
-    """What a function returned for a tensor, if that is not a tensor."""
+    """The result of a function of a tensor, if it is not a tensor."""
     if isinstance(result, (tuple, list)) and not result:
         return t.from_python(result)  # the views of a tensor are as many as its sizes say
     asked = [a for a in args if isinstance(a, TensorValue)]
@@ -1075,7 +1075,7 @@ class StorageValue(Value):
         return self.length(t)
 
     def length(self, t: Tracer) -> Value:
-        """In bytes: of an input, whose storage may be larger than the tensor, as it is found."""
+        """The storage's size in bytes. An input's storage may be larger than the tensor, so it is measured."""
         for source, real, _ in t.tape.sharing(self.tensor.fake):
             return t.wrap(Returned(Returned(source, "untyped_storage"), "nbytes"), real.untyped_storage().nbytes())
         return t.from_python(self.tensor.fake.untyped_storage().nbytes())
