@@ -115,7 +115,7 @@ class ClassValue(Value):
         return True if found is None else found.truth(t)
 
     def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
-        """The result of the metaclass's method, if it is written in Python and the class is no enumeration; else None."""
+        """The result of the metaclass's method, if it is written in Python and the class is no enumeration."""
         hook = objects.look_up(t, type(self.cls), name)
         if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
             return None
