@@ -234,7 +234,7 @@ class _Entry:
 
 
 class _Answer:
-    """A callback's result, as the shim expects it: run this code, or (None) the frame as it is, this time or `always`."""
+    """A callback's result, for the shim: run this code, or (None) the frame as it is, this time or `always`."""
 
     def __init__(self, entry: _Entry | None, always: bool = False) -> None:
         action = eval_frame._FrameAction

@@ -51,7 +51,7 @@ def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[...
 
 
 def positional_each(*callables: object) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Like `positional`, and the function also gets the callable: `function(callable, tracer, *arguments, **keywords)`."""
+    """Like `positional`, but the function also gets the callable: `function(callable, tracer, *args, **keywords)`."""
 
     def register(function: Callable[..., Value]) -> Callable[..., Value]:
         for known in callables:

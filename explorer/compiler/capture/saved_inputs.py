@@ -72,7 +72,7 @@ class Drawn:
 
 
 class AfterDraws(Before):
-    """For a graph that draws random numbers, which are drawn again if it raises; `before` is None if it writes nothing."""
+    """For a graph that draws random numbers, again if it raises; `before` is None if it writes nothing."""
 
     __slots__ = ("before", "drawn")
 

@@ -209,7 +209,7 @@ class Printable:
 
 
 class PrintableItems(Printable):
-    """A printable value with items. The operator % uses it as a mapping, of which not every item needs to be printed."""
+    """A printable value with items. The operator % uses it as a mapping, and need not print every item."""
 
     def __getitem__(self, key: object) -> Any:
         return self._t.printable(self._t.get_item(self._value, Constant(key)))

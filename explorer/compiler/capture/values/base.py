@@ -194,7 +194,7 @@ class Value:
             unsupported(reasons.OPERATION, f"hash of {self.describe()}")
 
     def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
-        """An operator's result for operands of which this one decides first; None if the methods of their types decide."""
+        """An operator's result, where this operand decides first; None if the methods of the types decide."""
         return None
 
     def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
