@@ -179,7 +179,7 @@ def chained(
     made, call.later, call.watched = call.later, None, {}
     results: dict[int, Tensor] = {}
     for what in back.later:
-        for k in what.results:
+        for k in what.watched:
             if k not in results:
                 results[k] = returning.own(k, inputs, found, views)
                 call.watched[k] = weakref.ref(results[k]), hooks_of(results[k])
