@@ -319,3 +319,35 @@ def test_keywords_given_twice_are_refused_as_in_eager(call):
             return str(error), x
 
     assert str(explorer.compile(run, fullgraph=True, backend="eager")(torch.ones(1))) == str(run(torch.ones(1)))
+
+
+FOLDED = {
+    "expanded": lambda y: y[:1].expand(6),
+    "of more dimensions": lambda y: y.expand(2, 6),
+    "as strides say": lambda y: y.as_strided((2, 3), (1, 1)),
+    "one row": lambda y: y.expand(1, 6),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "transform", [lambda y: jvp(torch.sin, (y,), (y + 1,)), jacfwd(torch.sin)], ids=["jvp", "jacfwd"]
+)
+@pytest.mark.parametrize("name", FOLDED)
+def test_tangents_of_tensors_whose_elements_share_memory(name, transform, dynamic):
+    """Eager refuses some; then the program handles the error, after its writes."""
+
+    def program(x, y):
+        try:
+            with torch.no_grad():
+                x.add_(1)
+                return x * 2, transform(FOLDED[name](y))
+        except RuntimeError as error:
+            return x * 3, str(error).partition("\n")[0]
+        finally:
+            x.mul_(2)
+
+    compiled = explorer.compile(program, dynamic=dynamic)
+    for _ in range(2):
+        expected, found = (str((run(x := torch.ones(3), torch.arange(6.0)), x)) for run in (program, compiled))
+        assert found == expected and torch.is_grad_enabled()

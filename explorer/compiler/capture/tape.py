@@ -447,6 +447,13 @@ class Tape:
         if overlapping:
             unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
 
+    def folds(self, tensor: torch.Tensor) -> bool:
+        """Whether two elements of a tensor, or of one of those that it is a batch of, may be one place in memory."""
+        with self.mode:
+            found = checks.may_fold(nodes.innermost(tensor), self._hint)
+        self.note_shape_guards("whether elements share memory depends on it")
+        return found
+
     def check_outs(
         self, function: Any, args: Sequence[object], kwargs: Mapping[str, object],
         outs: list[tuple[torch.Tensor, Any, bool]],

@@ -46,8 +46,9 @@ _DERIVING = _functions("_grad_increment_nesting _jvp_increment_nesting")
 _CLOSING = _functions(
     "_grad_decrement_nesting _vmap_decrement_nesting _jvp_decrement_nesting _func_decrement_nesting _exit_dual_level"
 )
+_PAIRING = _functions("_make_dual")
 _OPERATIONS = _functions(
-    "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _make_dual _unpack_dual _unwrap_batched "
+    "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _unpack_dual _unwrap_batched "
     "unwrap_if_dead get_unwrapped is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor "
     "is_functionaltensor maybe_get_level maybe_get_bdim _wrap_functional_tensor _unwrap_functional_tensor "
     "_assert_wrapped_functional _propagate_functional_input_mutation reshape_dim_into reshape_dim_outof"
@@ -70,6 +71,15 @@ def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Val
 @each(*_OPERATIONS)
 def _operation(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """An operation on tensors of a level."""
+    return graph_call(t, "call_function", function, args, kwargs)
+
+
+@each(*_PAIRING)
+def _pair(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A tensor with its tangent, which autograd copies into memory laid out alike. It refuses some whose elements
+    share memory, and no rule for fake tensors tells which."""
+    if args and isinstance(args[0], TensorValue) and t.tape.folds(args[0].fake):
+        unsupported(reasons.OVERLAPPING_WRITE, "_make_dual")
     return graph_call(t, "call_function", function, args, kwargs)
 
 
