@@ -93,13 +93,13 @@ class Recomputation:
     def remember(self, inputs: Sequence[Any], before: Sequence[Tensor], packed: bool) -> object:
         """What the second run needs of a call, taken before the first. `packed`: what is `read` is saved by autograd,
         for whose hooks it is."""
-        held = [remember(x) for remember, x in zip(self._remembering, inputs, strict=True)]
+        values = [remember(x) for remember, x in zip(self._remembering, inputs, strict=True)]
         for i, clone in zip(self.before, before, strict=True):
-            held[i] = clone
+            values[i] = clone
         if packed:
             for i in self.read:
-                held[i] = None
-        return held, [version(inputs[i]) for i in self.read], self._generators()
+                values[i] = None
+        return values, [version(inputs[i]) for i in self.read], self._generators()
 
     def _generators(self) -> object:
         """The states of the random generators, where the call draws from them."""
@@ -136,14 +136,14 @@ class Recomputation:
         self, remembered: Any, saved: Sequence[Tensor]
     ) -> tuple[list[Any], dict[int, GradientEdge], Sequence[Any]]:
         """The inputs of a second run, the edges at which their gradients arrive, and its results."""
-        held, versions, state = remembered
-        held = list(held)
+        values, versions, state = remembered
+        values = list(values)
         for i, value in zip((*self._saved, *self.read), saved, strict=False):
-            held[i] = value
+            values[i] = value
         for i, expected in zip(self.read, versions, strict=True):
-            check_version(held[i], expected, maker_of(held[i]))
+            check_version(values[i], expected, maker_of(values[i]))
         with torch.enable_grad():
-            inputs = [self._given(i, value) for i, value in enumerate(held)]
+            inputs = [self._given(i, value) for i, value in enumerate(values)]
         for again, first in self._signature.repeats.items():
             inputs[again] = inputs[first]
         tensors = [i for i, value in enumerate(inputs) if isinstance(value, Tensor) and value.requires_grad]

@@ -358,8 +358,8 @@ def build(
             forward.add(node)
     index = {node: i for i, node in enumerate(primals)}
     given = [info(node).value for node in traced.captured.inputs]
-    held = {n for n in tensors if n in index and (given[index[n]].is_leaf or not given[index[n]].requires_grad)}
-    first = HalfBuilder(traced.forward, "backward", "bwd_", frozenset(n.name for n in tensors if n not in held))
+    kept_alive = {n for n in tensors if n in index and (given[index[n]].is_leaf or not given[index[n]].requires_grad)}
+    first = HalfBuilder(traced.forward, "backward", "bwd_", frozenset(n.name for n in tensors if n not in kept_alive))
     for node in tensors + numbers + tangents:
         first.input(node)
     for node, made in copies.items():

@@ -246,10 +246,10 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     eager = functools.cache(plan.captured.module)
     routes = Routes(plan)
     partial = [i for i, source in enumerate(routes.sources) if source and source != routes.all]
-    looking = torch.is_anomaly_enabled
+    anomaly_enabled = torch.is_anomaly_enabled
 
     def run(*inputs: Any) -> tuple[object, ...]:
-        if looking() or saving_hooked() or any(hooked(inputs[i]) for i in partial):
+        if anomaly_enabled() or saving_hooked() or any(hooked(inputs[i]) for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 

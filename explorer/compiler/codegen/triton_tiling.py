@@ -111,9 +111,9 @@ def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, 
             while x > 1 and rows < x * processors:
                 x //= 2
         warps = _warps(x * r, per_warp=512)
-        held = f"a program holds {count(x, 'whole row')} of {length} in registers, and reads each once"
+        why = f"a program holds {count(x, 'whole row')} of {length} in registers, and reads each once"
         return Tiling(
-            "persistent", (Dim("x", "row", kernel.outer, x), Dim("r", "reduced", kernel.inner, r)), warps, held
+            "persistent", (Dim("x", "row", kernel.outer, x), Dim("r", "reduced", kernel.inner, r)), warps, why
         )
     x = min(power(rows), 32 if across else 1)
     r = min(power(length), 64 if across else 2048)

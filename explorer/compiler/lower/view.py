@@ -264,9 +264,9 @@ def as_strided(
         assert isinstance(made, Tensor)
         return made
     start = place.layout.offset if storage_offset is None else integer(storage_offset)
-    layout, held = Layout(x.dtype, x.device, shape(out), integers(stride), start), lower.buffers[place.buffer].layout
-    if not (lower.sizes.proven(start >= 0) and lower.sizes.proven(held.extent >= layout.extent)):
-        raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{layout} of {place.buffer}: {held}"))
+    layout, memory = Layout(x.dtype, x.device, shape(out), integers(stride), start), lower.buffers[place.buffer].layout
+    if not (lower.sizes.proven(start >= 0) and lower.sizes.proven(memory.extent >= layout.extent)):
+        raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{layout} of {place.buffer}: {memory}"))
     view = Tensor(x.dtype, x.device, layout.size, x.element, base=x)
     view.put(View(place.buffer, layout), lower.load)
     return view

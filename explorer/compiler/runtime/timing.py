@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 _SAMPLES = (
-    "timed in turn in one run after two warm-up calls each; a sample is the mean of a batch of calls of at least 2 ms; "
-    "median of the samples, spread is their interquartile range"
+    "are timed in turn, in one run, after two warm-up calls each; a sample is the mean of a batch of calls of at "
+    "least 2 ms; the time is the median of the samples, its spread their interquartile range"
 )
 METHOD = f"eager and compiled calls {_SAMPLES}"
 GRAPHS_METHOD = f"the graphs of a call, without the Python between them, {_SAMPLES}"
@@ -140,8 +140,8 @@ AGAIN_SECONDS = 60.0
 """After which a machine is measured again, until two measurements agree."""
 
 NO_PEAKS = (
-    "the machine was busy while its peaks were measured, so no share of them is shown; they are measured again after "
-    "a minute"
+    "other programs used the machine while its peaks were measured, so kernels are not compared with the peaks; they "
+    "are measured again after a minute"
 )
 
 

@@ -364,7 +364,7 @@ def _recompiles(served: list[data.ServedData], compiles: list[data.CompileData])
         who = "recompiled" if kept else "guards failed"
     failed = (tuple(each for each in row.changes if each.of) for row in served)  # others failed no guard
     changes = list(dict.fromkeys(map(_with_others, filter(None, failed))))
-    more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
+    more = [f"and {count(len(changes) - NAMED, 'other cause')}"] if len(changes) > NAMED else []
     text = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
     return text, "attention", "recompiles", again[0].id
 

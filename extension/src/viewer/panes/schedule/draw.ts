@@ -36,7 +36,8 @@ export function drawSchedule(facts: ScheduleFacts, width: number, linked: Linked
   const longest = Math.max(0, ...half.schedule.items.map(each => facts.seconds(each.id) ?? 0));
   const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked));
   const lanes =
-    plan.lanes.map(
+    // Outer lanes first: the name of an inner one is readable where it crosses them.
+    [...plan.lanes].sort((a, b) => b.lane - a.lane).map(
       lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, facts.named(lane.buffer), key(compile,
         lane.buffer), linked));
   const name =
