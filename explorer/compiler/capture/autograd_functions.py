@@ -55,7 +55,7 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
     if not torch.is_grad_enabled() or not any(needs):
         return _forward(t, cls, context, args)
     for tensor in tensors:
-        if overrides_torch(t, tensor.cls):  # the bodies are of plain tensors
+        if overrides_torch(t, tensor.cls):  # the bodies take plain tensors
             _refuse(cls, "is given a tensor of", tensor.cls.__name__)
     outputs: list[Value] = []
 

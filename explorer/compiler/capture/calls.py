@@ -473,7 +473,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
     base = objects.maker_of(cls).__self__
     if base not in _MODELED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
         is_value = cls.__eq__ is not object.__eq__ and not issubclass(cls, (torch.Stream, torch.Event))
-        if base is cls and cls.__module__.startswith("torch.") and is_value:  # others, as generators, have a state
+        if base is cls and cls.__module__.startswith("torch.") and is_value:  # others, such as generators, have state
             folded = fold(t, cls, rest, kwargs)
             if folded is not None:
                 return folded

@@ -84,7 +84,7 @@ def capture(given: CaptureInput) -> ir.Capture:
                     lazy = found
                 except BreakAt as found:
                     if found.why.code == reasons.RAISES and tracer.asked_compiling and attempt.says_compiling:
-                        # run by Python, the program would not see that it is compiled
+                        # in a frame that Python runs the program would not see that it is compiled
                         attempt, known = replace(attempt, says_compiling=False), None
                         continue
                     if tracer.left_class and attempt.may_leave_classes:
@@ -119,7 +119,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
     try:
         if place is None:
             compiled_bytecode = returning(t, frame)
-            # Left as it is, the frame would call what was inlined here for real, and that would be captured again.
+            # The unchanged frame would call the functions that were inlined here, and they would be captured again.
             idle = not compiled_bytecode.calls_graph and not t.stack.decoded
             return _result(given, t, None if idle else compiled_bytecode, ())
         if untouched and place.why.code == reasons.RAISES:
@@ -128,7 +128,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
         if t.tape.whole:
             refused = Why(reasons.FRAME_BREAK, t.tape.whole)
         if refused is not None and place.why.code in reasons.THE_PROGRAMS:
-            return _result(given, t, None, (place,))  # other calls need not raise
+            return _result(given, t, None, (place,))  # other calls may not raise
         if refused is not None:
             raise Unsupported(refused)
         compiled_bytecode = breaking(t, frame)

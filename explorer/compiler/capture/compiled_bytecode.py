@@ -120,7 +120,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
             r.value(handled.get(place, value))
             placed[place] = error_in(place) if place in handled else r.temp()
             r.emit("STORE_FAST", placed[place])
-        # Others stay where they are, without a guard.
+        # Other locals stay where they are, without a guard.
         values: dict[str, Value] = {name: frame.locals[name] for name in bound if name in frame.locals}
         values |= {name: cell for name, cell in frame.cells.items() if cell.root_name != name}
         held: dict[str, list[Instruction]] = {}
@@ -298,7 +298,7 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
     if change.kind == "attribute":
         base, held = prepared
         is_own = is_shadowed(target.python_type(), change.name)
-        if is_own or hasattr(target.python_type().__setattr__, "__code__"):  # which was inlined already
+        if is_own or hasattr(target.python_type().__setattr__, "__code__"):  # it was inlined already
             r.constant(set_in_dict if is_own else attribute_in_c(target.python_type(), "__setattr__"))
             r.emit("LOAD_FAST", base)
             r.constant(change.name)
@@ -589,7 +589,7 @@ def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:
 
 
 skip_frames(run_continuations)
-skip_frames(eagerly)  # nor by us: only the functions that it calls are captured
+skip_frames(eagerly)  # we do not capture it either, only the functions that it calls
 
 
 def link(given: Linking) -> GuardedCode:

@@ -76,7 +76,7 @@ class Effects(Generic[V]):
         if not hasattr(target, "overlay"):
             target.overlay = {}
         if target.overlay.get(name) is self.deleted:
-            del target.overlay[name]  # what was deleted and is set anew comes last
+            del target.overlay[name]  # an attribute that was deleted and is set again comes last
         target.overlay[name] = value
         if target.source is None:
             return
@@ -97,7 +97,7 @@ class Effects(Generic[V]):
         self.outside += target.source is not None
         if target.source is not None and (id(target), "") not in self.changes:
             for key in [key for key, each in self.changes.items() if each.value is target and each.kind == "item"]:
-                del self.changes[key]  # it is refilled
+                del self.changes[key]  # the whole container is replayed
             self._log((id(target), ""), "container", target, "")
 
     def set_item(self, target: Any, key: object) -> None:

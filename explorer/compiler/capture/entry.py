@@ -424,7 +424,7 @@ def optimize(target: object, config: Config, compile_frame: CompileFrame) -> Any
     compiled.__explorer_engine__ = engine
     setattr(compiled, ORIGINAL, target)
     if isinstance(target, types.FunctionType):
-        compiled._torchdynamo_inline = target  # what stock traces where it meets the compiled function
+        compiled._torchdynamo_inline = target  # stock traces this function instead of the compiled one
     return compiled
 
 
@@ -552,7 +552,7 @@ def _is_torchs(value: object) -> bool:
         return True
     if not callable(value) or kind is weakref.CallableProxyType:
         return False
-    try:  # without the `__getattribute__` of a class of the program's
+    try:  # do not call a `__getattribute__` of the program
         plain = type if issubclass(kind, type) else object
         module = value.__module__ if is_written_in_c(kind) else plain.__getattribute__(value, "__module__")
     except AttributeError:
@@ -600,7 +600,7 @@ def _contents(cells: Iterable[types.CellType]) -> list[object]:
         try:
             found.append(cell.cell_contents)
         except ValueError:
-            continue  # still empty
+            continue  # the cell is empty
     return found
 
 

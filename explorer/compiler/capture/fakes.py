@@ -146,7 +146,7 @@ class LaidOut(FakeTensorMode):
         super().__init__(**options)
         self.fake_tensor_converter.meta_converter.describer = WithoutGradients()
         self.written = Counter[int]()
-        self._kept: list[torch.UntypedStorage] = []  # the memory of another may not get its number
+        self._kept: list[torch.UntypedStorage] = []  # keeps each storage, so that no other gets its address
         self.drew = 0
 
     def __torch_dispatch__(
@@ -230,7 +230,7 @@ class LaidOut(FakeTensorMode):
 @functools.cache
 def _is_composite(func: object) -> bool:
     """Whether the operator is composed of calls of other operators."""
-    if not isinstance(func, OpOverload) or func.namespace == "prim":  # a question about a tensor
+    if not isinstance(func, OpOverload) or func.namespace == "prim":  # it reads a property of a tensor
         return False
     has = functools.partial(torch._C._dispatch_has_kernel_for_dispatch_key, func.name())
     return has("CompositeImplicitAutograd") and not has("ADInplaceOrView")
@@ -252,7 +252,7 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 def _operands(func: object, args: Sequence[object]) -> list[Tensor]:
     """The tensors whose elements the kernel goes through."""
     tensors = tensors_in(args)
-    if func is aten.ldexp.Tensor and tensors[-1].dim():  # a product with a power of two, which is contiguous
+    if func is aten.ldexp.Tensor and tensors[-1].dim():  # it is a product with a power of two, and that is contiguous
         tensors[-1] = torch.empty_like(tensors[-1], memory_format=torch.contiguous_format)
     return tensors
 
@@ -266,7 +266,7 @@ def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     given = [(tuple(each.shape), each.stride()) for each in tensors if each.dim()]
     if len(given) not in SUMS or not all(type(n) is int for each in given for n in (*each[0], *each[1])):
         return []
-    if func is aten.threshold_backward.default:  # its kernel takes them the other way round
+    if func is aten.threshold_backward.default:  # its kernel takes them in reverse order
         given.reverse()
     apart = len({stride for _, stride in given}) > 1 or len(given) < len(tensors)
     apart = apart or any(1 in size and (0 in size or stride != contiguous(size)) for size, stride in given)

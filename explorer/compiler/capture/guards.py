@@ -568,7 +568,7 @@ def failures(guards: Iterable[Guard], frame: InputFrame, message: str = "") -> l
     other: set[Source] = set()
     for guard in guards:
         if guard.source is not None and not other.isdisjoint(_bases(guard.source)):
-            continue  # what is asked of an object of another kind has no meaning
+            continue  # the check means nothing for an object of another type
         try:
             how = guard.condition.failure(guard.source, frame)
         except Exception as error:  # the program's own code may run, as it does in the C++ check
@@ -580,7 +580,7 @@ def failures(guards: Iterable[Guard], frame: InputFrame, message: str = "") -> l
             if isinstance(guard.condition, (TypeIs, TensorMatch, IsObject)) and guard.source is not None:
                 other.add(guard.source)
     found.sort(key=lambda failed: not _is_reported(message, failed[0]))
-    return found or unreadable  # an item that is not there, say, of a dictionary whose keys are others
+    return found or unreadable  # for example an item of a dictionary with other keys
 
 
 def _is_reported(message: str, guard: Guard) -> bool:

@@ -293,7 +293,7 @@ def watched(
         previous_region = change_region(_REGION)
         previous = enter_frames(seen_by)
         if previous_region == _REGION and type(previous) is not type(callback):
-            previous_region = -1  # another thread's: callbacks belong to a thread, the region to all
+            previous_region = -1  # another thread's: a callback belongs to a thread, the region to all threads
         try:
             return function(*args, **kwargs)
         finally:

@@ -111,7 +111,7 @@ REFUSED: dict[str, May] = {
     **dict.fromkeys(
         """binary_cross_entropy bincount multinomial histc histogram histogramdd masked_scatter segment_reduce
         repeat_interleave""".split(),
-        _always,  # numbers that lie in an interval, or are as many as are wanted
+        _always,  # their values have to be in a range, or their number has to fit
     ),
     **dict.fromkeys(
         """cholesky cholesky_ex cholesky_inverse inv inv_ex inverse solve solve_ex tensorinv tensorsolve matrix_power lu

@@ -185,7 +185,7 @@ def _end_filters(t: Tracer, manager: Value, *error: Value) -> Value:
     return NONE
 
 
-breaks(reasons.UNTRACEABLE_CALL, "warnings.warn_explicit", warnings.warn_explicit)  # it writes into a registry
+breaks(reasons.UNTRACEABLE_CALL, "warnings.warn_explicit", warnings.warn_explicit)  # it writes to a registry
 
 
 _LEVELS = {

@@ -131,7 +131,7 @@ def _same(t: Tracer, left: Value, right: Value) -> bool:
         pass
     classes = (each.python_type() for each in (left, right) if isinstance(each, ObjectValue))
     if any(isinstance(look_up(t, cls, "__eq__"), types.FunctionType) for cls in classes):
-        return is_same(t, left, right)  # the program's own was asked, and does not know
+        return is_same(t, left, right)  # the program's own __eq__ returned NotImplemented
     try:
         return bool(left.key() == right.key())
     except (NotConstant, Unhashable):

@@ -263,7 +263,7 @@ def _tried(
         message = str(error).strip().partition("\n")[0]
         by_number = message == "ZeroDivisionError" and len(tensors_in((args, tuple(kwargs.values())))) == 1
         return message if shapes or ABOUT_DTYPES.search(message) or (by_number and tensors_in(args[:1])) else "", None
-    except Exception:  # about the zeros, then
+    except Exception:  # the error is about the zeros
         return "", None
     finally:
         torch.set_rng_state(chance)
@@ -382,7 +382,7 @@ def overlaps(
     of the graph in whose memory it writes."""
     if any(may_fold(root, hint) for root in roots):
         return True
-    if _is_ufunc(target):  # which is done reading when it writes, as in NumPy
+    if _is_ufunc(target):  # it has read everything before it writes, as in NumPy
         return any(may_fold(output, hint) for output in written)
     pointwise = _is_pointwise(target)
     written = [*map(innermost, written)]

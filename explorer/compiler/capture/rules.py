@@ -129,13 +129,13 @@ def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]
 def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
     match function.__name__:
         case "graph_break" if t.stack.frames[-1].globals.get("__name__") == torch.optim.Optimizer.__module__:
-            return Constant(None)  # asked for so that stock writes parameters in place, which our graphs do anyway
+            return Constant(None)  # it makes stock write parameters in place; our graphs do so anyway
         case "graph_break" | "skip_frame" | "step_unsupported" if function.__module__ == DECORATORS:
             unsupported(reasons.ASKED, function.__name__)
         case "is_compiling" | "is_dynamo_compiling":
             return Constant(True)
         case "tag" if function.__qualname__ == "GenerationTracker.tag":
-            return Constant(None)  # once stock has compiled, every new module is noted for its own use
+            return Constant(None)  # after stock has compiled, it notes every new module for itself
     return None
 
 

@@ -175,16 +175,16 @@ class Tape:
         is_symbolic = any(kind is not symbolic_shapes.DimDynamic.STATIC for kind in wanted)
         base = _base_of(tensor)
         facts: dict[str, Any] = {"static_shapes": True}
-        if is_symbolic and (base is None or base.dtype == tensor.dtype):  # torch recasts known sizes alone
+        if is_symbolic and (base is None or base.dtype == tensor.dtype):  # other dtypes need known sizes
             facts = {"symbolic_context": symbolic_shapes.StatelessSymbolicContext(list(wanted))}
         with self._before_writes(tensor):
             try:
                 fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
-            except (RuntimeError, AssertionError) as error:  # a view no longer, since its .data was set
+            except (RuntimeError, AssertionError) as error:  # its .data was set, so it is no longer a view
                 unsupported(reasons.OP_RAISED, f"{source.name} cannot be made again from its base: {error}")
             self._versions[source] = nodes.version(fake)
             given = self.given.setdefault(id(fake), nodes.as_given(fake))
-        self._name_symbols(source, fake)  # one of fixed sizes too: a view of it may have made it before
+        self._name_symbols(source, fake)  # also if its sizes are fixed: a view of it may have made it before
         self.fakes[source], self.reals[source] = fake, tensor
         if isinstance(source, Inside):
             self._inside.append(source)
@@ -345,7 +345,7 @@ class Tape:
                 for each, size, stride in sizes:
                     if each.shape != size:
                         each.as_strided_(size, stride)
-            nodes.set_versions(before)  # what the call has written is not in the graph
+            nodes.set_versions(before)  # the writes of the call are not in the graph
             self.mode.written, self.mode.drew = written, drew
             raise
 
@@ -385,7 +385,7 @@ class Tape:
                 if is_new and each.requires_grad and each.is_leaf:
                     each.requires_grad_(False)
         if any(self._is_written(source, self.fakes[source]) for source in self._inside):
-            why = "the tensor inside of a wrapper that requires grad is written"  # autograd knows the wrapper alone
+            why = "the tensor inside of a wrapper that requires grad is written"  # autograd knows only the wrapper
             self.refuse_frame(why, reasons.TENSOR_SUBCLASS)
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
@@ -394,7 +394,7 @@ class Tape:
         for each, given_args, given_kwargs, made in (*inside.calls, (target, args, kwargs, result)):
             if refused := checks.refused(each, given_args, given_kwargs, made, self._hint):
                 if changed:
-                    self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
+                    self.whole = "an operator is refused that has changed a tensor"  # the trace's tensor too
                 unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")
         return result
 
@@ -427,7 +427,7 @@ class Tape:
             places = checks.written_places(target)
             meant = (each for place in places for each in checks.tensors_in(args[place : place + 1]))
             if any(each._is_view() for each in meant):
-                self.whole = "a view is written that may not be"  # a graph returns something else in its place
+                self.whole = "a view is written that may not be"  # a graph would return another tensor
             unsupported(reasons.OP_RAISED, f"{name}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {name} computes depends on it")
@@ -520,7 +520,7 @@ class Tape:
         """The one place where nodes that compute are added."""
         self.calls += 1
         if target is operator.pow and isinstance(args[0], (int, float)):
-            target = pow  # of which FX writes a call: -1 ** x is -(1 ** x)
+            target = pow  # FX prints this as a call: -1 ** x would be -(1 ** x)
         return self._stamped(self._create(kind, target, args, kwargs), value)
 
     def element(self, node: fx.Node, index: int, value: object) -> fx.Node:

@@ -288,7 +288,7 @@ def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value
 
 
 _GENERATORS = (torch.manual_seed, torch.seed, torch.initial_seed, torch.get_rng_state, torch.set_rng_state)
-breaks(reasons.UNTRACEABLE_CALL, "the random generator's state", *_GENERATORS)  # which is outside the graph
+breaks(reasons.UNTRACEABLE_CALL, "the random generator's state", *_GENERATORS)  # it is outside the graph
 breaks(reasons.UNTRACEABLE_CALL, "torch.save, which uses a file", torch.save)
 breaks(reasons.UNTRACEABLE_CALL, "torch.load, which uses a file", torch.load)
 
@@ -416,7 +416,7 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
         if is_known and isinstance(share := p.known(t), (int, float)):
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
             if share == 0 or 0 < share <= 1 and (empty or not is_training):
-                if t.tape.inference and (x.fake.is_neg() or x.fake.is_conj()):  # then eager gives a copy without them
+                if t.tape.inference and (x.fake.is_neg() or x.fake.is_conj()):  # eager's copy lacks these bits
                     x = graph_call(t, "call_method", "resolve_neg", [x], {})
                     return graph_call(t, "call_method", "resolve_conj", [x], {})
                 return x
@@ -494,7 +494,9 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if wanted and not (fake.is_floating_point() or fake.is_complex()):
         t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
     if data.given is not None and data.source is not None and t.tape.is_as_given(fake):
-        make = functools.partial(torch.nn.Parameter, requires_grad=wanted)  # equal to no other, as what it makes
+        make = functools.partial(
+            torch.nn.Parameter, requires_grad=wanted
+        )  # a new partial equals no other, like a parameter
         return t.wrap(Computed(make, (data.source,)), make(data.given))
     if fake.requires_grad:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of a tensor with a gradient")
@@ -504,7 +506,7 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")
-    _inference_mode(t)  # in which nobody counts writes to it
+    _inference_mode(t)  # inference mode does not count writes to it
     if torch.is_inference_mode_enabled() != t.tape.inference:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter in another inference mode than the function began in")
     blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)

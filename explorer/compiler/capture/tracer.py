@@ -98,11 +98,11 @@ class Evaluator(Tracer):
         before: Any = None
         while frame.result is None:
             self.root_steps += 1
-            before = None  # what it held last may be lost now
+            before = None  # the earlier values may be freed now
             before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
             mark = (self.tape.calls, self.effects.version, self.torch_state.state())
             if self.root_steps == self.attempt.stop_at:
-                self._note(frame)  # the graph ends here, so the steps do too
+                self._note(frame)  # the graph and its steps end here
                 return
             try:
                 self._close_lost()
@@ -129,7 +129,7 @@ class Evaluator(Tracer):
             try:
                 generator.close(self)
             except Raised:
-                continue  # Python tells of it, and goes on
+                continue  # Python prints the error and continues
 
     # ------------------------------------------------------------------------------------------------------ stepping
 
@@ -138,7 +138,7 @@ class Evaluator(Tracer):
         depth = len(self.stack.frames)
         self.stack.frames.append(frame)
         while frame.result is None and frame.yielded is None:
-            self._advance(frame)  # where it is Unsupported the frames stay, to tell where; the root drops them
+            self._advance(frame)  # after Unsupported the frames stay, to say where; the root drops them
         del self.stack.frames[depth:]
         found, frame.yielded = frame.yielded, None
         return found

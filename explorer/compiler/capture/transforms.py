@@ -32,7 +32,7 @@ OVERRIDES: Any = torch.overrides
 
 # -------------------------------------------------------------------------------------------------------------- levels
 
-_SPACES = (functorch, predispatch, torch._C, eager_transforms)  # which of them holds a function varies with torch
+_SPACES = (functorch, predispatch, torch._C, eager_transforms)  # versions of torch have a function in different ones
 
 
 def _functions(names: str) -> tuple[Any, ...]:
@@ -63,7 +63,7 @@ def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Val
     found = t.tape.call("call_function", function, plain, named)
     t.tape.add("call_function", function, plain, named, found)
     t.torch_state.levels += change
-    if function in _DERIVING and torch.is_inference_mode_enabled():  # releases before 2.13 do not leave it
+    if function in _DERIVING and torch.is_inference_mode_enabled():  # releases before 2.13 stay in it
         unsupported(reasons.AUTOGRAD_CALL, "a derivative in inference mode, where this release of torch records none")
     return t.from_python(found)
 

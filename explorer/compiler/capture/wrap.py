@@ -487,7 +487,7 @@ def wrap_wrapper(t: Tracer, source: ir.Source, given: torch.Tensor) -> TensorVal
         names, context = taken = given.__tensor_flatten__()  # type: ignore[attr-defined]
     except Exception as error:  # the program's
         t.tape.refuse_frame(f"{source.name}: its __tensor_flatten__ raises {error!r}", reasons.TENSOR_SUBCLASS)
-    if lost := [name for name in names if not hasattr(given, name)]:  # it is being made
+    if lost := [name for name in names if not hasattr(given, name)]:  # its constructor has not ended
         why = f"{source.name} has no {lost[0]}, which its __tensor_flatten__ names"
         t.tape.refuse_frame(why, reasons.TENSOR_SUBCLASS)
     t.guards.on(source, guards.TypeIs(type(given)), _WHY)
@@ -539,7 +539,7 @@ def _is_part(inside: Any, part: Any) -> bool:
 
 def _attributes(wrapper: torch.Tensor, names: Sequence[str]) -> dict[str, object]:
     """The attributes of a wrapper beside the tensors inside."""
-    if type(wrapper) is NestedTensor:  # torch's own, which says all of itself
+    if type(wrapper) is NestedTensor:  # torch's own: its __tensor_flatten__ is complete
         return {}
     return {name: held for name, held in vars(wrapper).items() if name not in names and not name.startswith(_TORCHS)}
 

@@ -141,7 +141,7 @@ for _symbol, (_function, _, _) in COMPARE.items():
     positional(_function)(functools.partial(_of_two, compare, _symbol))
 for _symbol, (_unary, _) in UNARY.items():
     positional(_unary)(functools.partial(_of_one, unary, _symbol))
-positional(operator.inv)(functools.partial(_of_one, unary, "~"))  # another function than operator.invert
+positional(operator.inv)(functools.partial(_of_one, unary, "~"))  # not the same object as operator.invert
 
 
 Copies = Callable[[Value], Value]

@@ -126,7 +126,7 @@ def text_by(t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> T
         try:
             function(*given)
         except (ValueError, TypeError, LookupError, OverflowError, AttributeError):
-            return None  # the caller meets it again, with the number
+            return None  # the caller gets the error again, with the number
     return TextValue(t, function, args)
 
 
@@ -302,7 +302,7 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
     for value, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
         if isinstance(value, ObjectValue) and look_up(t, value.cls, name) is not MISSING:
             return value.special(t, name, [other])
-    if isinstance(left, TensorValue) or isinstance(right, TensorValue):  # which have no __divmod__
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):  # tensors have no __divmod__
         if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
             unsupported(reasons.UNTRACEABLE_CALL, "divmod of an array and a tensor, which NumPy converts")
         kinds = " and ".join(f"'{name_in_messages(each.python_type())}'" for each in (left, right))

@@ -58,7 +58,7 @@ def _starts_later(function: Value) -> bool:
     """Whether a call of it only binds arguments to locals, as that of a generator function of the program does."""
     if not isinstance(function, FunctionValue) or is_in(function.globals.get("__name__"), FIXED):
         return False
-    if function.given is not None and vars(function.given):  # a mark on it may decide what its call does
+    if function.given is not None and vars(function.given):  # an attribute of it may decide what its call does
         return False
     kinds = function.code.co_flags & (inspect.CO_GENERATOR | inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     return kinds == inspect.CO_GENERATOR and not function.code.co_cellvars

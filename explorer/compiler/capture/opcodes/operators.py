@@ -149,7 +149,7 @@ def make_cell(t: Tracer, f: Frame, i: Instruction) -> None:
 def delete_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Unbind a local."""
     if not f.is_bound(i.arg):
-        f.load_local(t, i.arg)  # which raises
+        f.load_local(t, i.arg)  # raises
     f.unbind(i.arg)
 
 

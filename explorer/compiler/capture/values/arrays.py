@@ -95,7 +95,7 @@ class ArrayValue(Value):
         is_plain = all(o.is_scalar for o in operands if isinstance(o, ArrayValue))
         if is_plain and any(isinstance(o, TensorValue) for o in operands):
             return graph_call(t, "call_function", function, [_as_tensor_operand(t, o) for o in operands], {})
-        return call_numpy(t, function, list(operands), {})  # of a tensor and an array too, which NumPy computes
+        return call_numpy(t, function, list(operands), {})  # also for a tensor and an array: NumPy computes it
 
     def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
         return None if self.is_scalar else self.operate(t, function, [self, other])
@@ -529,7 +529,7 @@ def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Va
     expected = _of_late_size(t, expected, result)
     _compare(t, name, expected, result)
     if any(t.tape.mode.writes(fake) != count for fake, _, count in before):
-        set_versions((fake, at) for fake, at, _ in before)  # NumPy's writes are not counted, nor are those of `data`
+        set_versions((fake, at) for fake, at, _ in before)  # NumPy's writes and those of `data` raise no version
         fx_args = tuple(_data(t, each) for each in fx_args)
         fx_kwargs = {k: _data(t, each) for k, each in fx_kwargs.items()}
     node = t.tape.add("call_function", target, fx_args, fx_kwargs, result)

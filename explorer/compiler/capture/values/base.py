@@ -158,7 +158,7 @@ class Value:
             try:
                 self.guard(t)
             except BaseException:
-                self.unread = t  # a break asks for it later
+                self.unread = t  # a break guards it later
                 raise
 
     def is_none(self) -> bool:

@@ -63,7 +63,7 @@ class ClassValue(Value):
             if not hasattr(type(meta), "__get__"):
                 return objects.class_attribute(t, objects.owner_of(type(self.cls), name), name, meta)
             value = t.python(getattr, self.cls, name)
-            if type(value) is str and not is_in(self.cls.__module__, FIXED):  # its name, which a program may change
+            if type(value) is str and not is_in(self.cls.__module__, FIXED):  # its name: a program may change it
                 return t.wrap(Attr(t.objects.known(self.cls), name), value)
             return t.from_python(value)
         if isinstance(found, classmethod):

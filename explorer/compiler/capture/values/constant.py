@@ -466,10 +466,10 @@ def _is_total(function: object, values: Sequence[Value]) -> bool:
 def on_sizes(t: Tracer, function: Callable[..., object], *values: Value) -> Any:
     """A Python function of numbers, of which some are symbolic."""
     plain = [v.sym if isinstance(v, SizeValue) else v.known(t) for v in values]
-    if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
+    if getattr(function, "__module__", "") == "_operator":  # the library of symbols does not accept a bool as a number
         plain = [int(v) if isinstance(v, int) and _is_as_int(function, type(v)) else v for v in plain]
     if any(isinstance(v, (int, float)) and type(v) not in (int, float, bool) for v in plain):
-        plain = [v.known(t) for v in values]  # it takes no subclass for a number either
+        plain = [v.known(t) for v in values]  # nor an instance of a subclass
     defined = _RIGHT_IS.get(function)
     if defined is not None and not defined(plain[-1], 0):
         plain = [v if isinstance(v, float) else int(v) for v in plain]

@@ -86,7 +86,7 @@ class FunctionValue(Value):
         if self._cells is None:
             base = Attr(self.source or t.objects.known(self.given), "__closure__")
             cells = [t.objects.cell(Item(base, i), cell) for i, cell in enumerate(self.given.__closure__ or ())]
-            if self.code is not self.given.__code__:  # edited, so that it may use fewer of them
+            if self.code is not self.given.__code__:  # edited: it may use fewer cells
                 named = dict(zip(self.given.__code__.co_freevars, cells, strict=True))
                 cells = [named[name] for name in self.code.co_freevars]
             self._cells = cells

@@ -580,7 +580,7 @@ class GeneratorValue(IteratorValue):
         return self.frame.result if self.frame.result is not None else Constant(None)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if self.of_type is not types.GeneratorType:  # an iterator of C whose steps are Python's here
+        if self.of_type is not types.GeneratorType:  # an iterator written in C, evaluated here in Python
             return super().get_attr(t, name)
         match name:
             case "send" | "throw" | "close":

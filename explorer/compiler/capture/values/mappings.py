@@ -275,7 +275,7 @@ def _dict_move(self: DictValue, t: Tracer, key: Value, last: Value | None = None
 
 def _dict_copy(self: DictValue, t: Tracer) -> Value:
     kinds = (collections.OrderedDict, collections.defaultdict, collections.Counter)
-    if self.cls not in kinds and issubclass(self.cls, kinds):  # which ask the class for a new one
+    if self.cls not in kinds and issubclass(self.cls, kinds):  # their methods call the class to make a copy
         made = ClassValue(self.cls).call(t, [self.factory or Constant(None), self] if self.factory else [], {})
         if not self.factory:
             for key, value in self.pairs(t):

@@ -117,7 +117,7 @@ def described(t: Tracer, descriptor: object, value: Value, cls: type) -> Value |
 
 
 def class_method(t: Tracer, method: classmethod[object, ..., object], cls: type) -> Value:
-    if isinstance(method.__func__, property):  # until Python 3.13 it is asked for what it gives of the class
+    if isinstance(method.__func__, property):  # before Python 3.13 the property is read of the class
         unsupported(reasons.ATTRIBUTE, f"{cls.__name__} has a property of the class")
     return t.bind(t.from_python(method.__func__), t.from_python(cls))
 
@@ -390,7 +390,7 @@ class ObjectValue(Value):
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         own = look_up(t, self.cls, name)
-        if isinstance(own, types.FunctionType):  # which super() goes past
+        if isinstance(own, types.FunctionType):  # super() skips it
             own = attribute_in_c(self.cls, name)
         if name in _COMPARISONS and isinstance(own, types.WrapperDescriptorType) and own.__objclass__ is not object:
             unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
@@ -563,7 +563,7 @@ def lacks(t: Tracer, owner: type, name: str, item: Value | None = None) -> NoRet
     """Raise what Python does where it needs a method that the type has not."""
     message = LACKS.get(name)
     if name == "__delitem__" and item and look_up(t, item.python_type(), "__index__") is not MISSING:
-        message = "'{}' object doesn't support item deletion"  # a sequence's message
+        message = "'{}' object doesn't support item deletion"  # the message for sequences
     if message is None:
         t.raise_(AttributeError, f"'{type_name(owner)}' object has no attribute '{name}'")
     t.raise_(TypeError, message.format(type_name(owner)))
@@ -663,7 +663,7 @@ def _example(cls: type) -> object:
         if issubclass(cls, base) and all(
             not isinstance(type_attribute(cls, name), types.FunctionType) for name in ("__iter__", "keys", "__len__")
         ):
-            is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, which nobody can make
+            is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, whose class cannot be called
             maker: Any = base.__new__
             return maker(base if is_structseq else cls)
     plain: tuple[type, ...] = (int, float, complex, str, bytes, *_CONTAINERS)

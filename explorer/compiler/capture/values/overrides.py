@@ -91,7 +91,7 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
             t.torch_state.modes.append(mode)
         if not announces(kind, target):
             t.torch_state.leave_unreported()
-        if t.effects.oldest < made:  # what it made itself nobody else has seen
+        if t.effects.oldest < made:  # objects that the mode made are not visible elsewhere
             t.torch_state.note_mode_effect()
         t.effects.oldest = min(before, t.effects.oldest)
         if not _is_not_implemented(found):
@@ -125,7 +125,7 @@ def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
         return method if isinstance(method, FunctionType) else _announced(method, tensors), args
     if target is getattr and isinstance(args[1], Constant):
-        found = getattr(torch.Tensor, args[1].value, None)  # none of an attribute of the instance, which asks nobody
+        found = getattr(torch.Tensor, args[1].value, None)  # None for an attribute of the instance
         return getattr(found, "__get__", None), args[:1]
     if getattr(target, "__module__", "") == "_operator":
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
@@ -152,7 +152,7 @@ def _announced(function: Callable[..., object], tensors: tuple[bool, ...]) -> An
     except _Intercepted as seen:
         return seen.args[0]
     except (TypeError, ValueError, AttributeError):
-        return function  # it refuses numbers for its other arguments: those that take numbers alone have second names
+        return function  # it refuses numbers for other arguments; overloads for numbers have another name
     return None
 
 

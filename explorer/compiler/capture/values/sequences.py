@@ -191,7 +191,7 @@ class SequenceValue(ObjectValue):
             if alike or isinstance(self, TupleValue):  # tuples ask their items before their lengths
                 both = range(min(len(self.items), len(right.items)))
                 pairs = [(self.at(t, i), right.at(t, i)) for i in both]
-                if all(is_number(one) and is_number(other) for one, other in pairs):  # no sizes, where others decide
+                if all(is_number(one) and is_number(other) for one, other in pairs):  # sizes compare otherwise
                     known = [pair for pair in pairs if isinstance(pair[0], Constant) and isinstance(pair[1], Constant)]
                     alike = alike and all(t.same_or_equal(*pair) for pair in known)
                     pairs = pairs if alike else []
@@ -228,7 +228,7 @@ class SequenceValue(ObjectValue):
                 return Constant(sum(t.same_or_equal(item, args[0]) for item in self.unpack(t)))
             case "__add__" | "__mul__" | "__rmul__" | "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__":
                 return self.operation(t, name, args[0])
-            case "__radd__" if isinstance(args[0], SequenceValue):  # torch.Size comes before the tuple it is added to
+            case "__radd__" if isinstance(args[0], SequenceValue):  # torch.Size puts itself before the tuple
                 return args[0].operation(t, "__add__", self)
             case "__hash__":
                 return t.from_python(hash(self.key()))

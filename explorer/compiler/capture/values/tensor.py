@@ -550,7 +550,7 @@ class TensorValue(Value):
         if t.tape.branches and all(isinstance(i, TensorValue) and i.fake.dim() == 0 for i in indices):
             return graph_call(t, "call_function", torch.ops.aten.index.Tensor, [self, ListValue(indices)], {})
         if isinstance(key, SizeValue) and key.python_type() is int and not is_unbacked(key.sym):
-            # Indexing would fix its value.
+            # Indexing would specialize it.
             return graph_call(t, "call_function", torch.select, [self, Constant(0), key], {})
         return graph_call(t, "call_function", operator.getitem, [self, self._index(t, key)], {})
 
@@ -566,7 +566,7 @@ class TensorValue(Value):
         ):
             if key.fake.dtype is not torch.bool:  # Python's indexing would read the number
                 if value.fake.untyped_storage()._cdata == self.fake.untyped_storage()._cdata:
-                    value = graph_call(t, "call_method", "clone", [value], {})  # it refuses what it writes itself
+                    value = graph_call(t, "call_method", "clone", [value], {})  # it refuses a value that shares memory
                 graph_call(t, "call_method", "index_put_", [self, TupleValue([key]), value], {})
                 return
         if issubclass(kind := value.python_type(), np.generic) and not issubclass(kind, np.integer | float | complex):
@@ -739,7 +739,7 @@ def _floats_as_tensors(
         return args
     if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
         return args
-    if name in _WRITE_A_NUMBER or name == "where":  # which convert it, and refuse what float32 does not hold
+    if name in _WRITE_A_NUMBER or name == "where":  # they convert it, and refuse values out of float32's range
         if not _floats_are_within(t, args, torch.finfo(torch.float32).max):
             return args
     if name in _WRITE_A_NUMBER:
@@ -859,7 +859,7 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
             try:
                 return recorded(t, kind, target, *_floats_as_numbers(t, args, kwargs))
             except Unsupported:
-                pass  # what it does depends on the floats: it is captured for these
+                pass  # its result depends on the floats: capture these values
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in placed(t, target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
@@ -1012,7 +1012,7 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
 def _answer(t: Tracer, name: str, args: list[Value], result: object) -> Value:
     """The result of a function of a tensor, if it is not a tensor."""
     if isinstance(result, (tuple, list)) and not result:
-        return t.from_python(result)  # the views of a tensor are as many as its sizes say
+        return t.from_python(result)  # the number of views depends only on the sizes
     asked = [a for a in args if isinstance(a, TensorValue)]
     held = TENSOR_PROPERTIES.get(name)
     if asked and held is None:
@@ -1035,7 +1035,7 @@ def from_fake(t: Tracer, node: fx.Node, result: object) -> Value:
         if result.layout not in (torch.strided, torch.jagged):
             unsupported(reasons.SPARSE, str(result.layout))
         known = t.in_graph.tensors.get(id(result))
-        if known is None:  # or one of torch.func's
+        if known is None:  # or a tensor of torch.func
             known = t.in_graph.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]
         return known
     if isinstance(result, (tuple, list)):
