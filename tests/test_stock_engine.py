@@ -356,7 +356,9 @@ def test_a_record_is_saved_and_shown(both: Record, tmp_path: Path) -> None:
     both.to_html(tmp_path / "both.html")
     assert (tmp_path / "both.html").stat().st_size > 10_000
     page = html.fragment(both.data)
-    assert all(f"{half.name} k0" in page for compile in both.data.compiles for half in compile.halves[:1])
+    assert all(
+        f"{compile.half_title(half.name)} k0" in page for compile in both.data.compiles for half in compile.halves[:1]
+    )
 
 
 def raises_when_it_runs(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
+import type { CompileData, GraphData, NodeData, RecordData, StageData } from "../src/viewer/record";
 import { artifact, type Branch, callsIn, compileCalled, compileTree, countsPhrase, countsText, fittingPane, halfName,
-  ownSeconds, passCounts, stageBefore, whyNone } from "../src/viewer/stages";
+  ownSeconds, passCounts, recompileCause, stageBefore, whyNone } from "../src/viewer/stages";
 
 const node = (id: string, target = "add",
   inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
@@ -132,4 +132,11 @@ test("of two functions of one name, and their continuations, each compile means 
   const called = (name: string, from: string) => compileCalled(compiles, name, from)?.id;
   assert.deepEqual([called("f", "f0"), called("f", "f1"), called("f", "f9")], ["f0", "f1", "f0"]);
   assert.deepEqual([called("resume_f", "f0"), called("resume_f", "f1"), called("g", "f0")], ["f2", "f3", undefined]);
+});
+
+test("why a function was recompiled is said with the name of what changed", () => {
+  const changes = [{ said: "n is 3, expected 2", of: "f1" }, { said: "x.size(0) is 16, expected 8", of: "f0" }];
+  const record = { history: [{ function: "f", first: 2, last: 2, compiles: ["f0.1"], made: ["f0.1"], changes }] };
+  const cause = (id: string) => recompileCause(record as unknown as RecordData, compile(id, "f"));
+  assert.deepEqual([cause("f0.1"), cause("f0")], ["x.size(0) is 16, expected 8", ""]);
 });

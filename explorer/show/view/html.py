@@ -119,7 +119,7 @@ def _shown(record: RecordData) -> Iterator[tuple[str, str]]:
     for compile in record.compiles:
         for half in compile.halves:
             for kernel in half.kernels:
-                yield f"{compile.id} {half.name} {kernel.id}", str(kernel.source)
+                yield f"{compile.half_title(half.name)} {kernel.id}", str(kernel.source)
 
 
 def document(title: str, body: str) -> str:
