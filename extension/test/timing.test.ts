@@ -134,6 +134,16 @@ test("costs in the order in which they run; a library call's bytes are not known
     [["k0", "kernel", 2, 1, 1], ["k1", "kernel", 3, 1, 1], ["call0", "call", 1, null, 64]]);
 });
 
+test("a kernel's operations have the names that the pane Schedule gives them", () => {
+  const of = withKernels([2], null);
+  const half = of.compiles[0]!.halves![0]!;
+  const operations = [{ id: "buf0", origins: ["synthetic:copy", "aten.mul_1"] }, { id: "buf1", origins: [] }];
+  const items = [{ id: "k0", kind: "kernel", operations: operations.map(each => each.id) }];
+  const named = { ...half, operations, schedule: { items, fusions: [] } } as unknown as typeof half;
+  assert.deepEqual(costsOf({ ...of, compiles: [{ ...of.compiles[0]!, halves: [named] }] }).map(each => each.runs),
+    ["mul, buf1"]);
+});
+
 test("why the time outside the kernels is not told", () => {
   const why = (seconds: (number | null)[], timing: TimingData | null) => {
     const made = withKernels(seconds, timing);
