@@ -219,6 +219,20 @@ def test_a_derivative_in_inference_mode_is_eager_s(name, begins):
     assert str(found[0]) == str(found[1])
 
 
+@pytest.mark.parametrize("name", ["grad", "grad of grad", "jvp", "jacfwd", "hessian", "vmap", "closure"])
+def test_derivatives_in_inference_mode_can_be_trained_with_where_eager_s_can(name):
+    """Since 2.13 a transform leaves inference mode: its results are ordinary tensors, also beside inference tensors."""
+    found = []
+    for run in (PROGRAMS[name], explorer.compile(PROGRAMS[name])):
+        with torch.inference_mode():
+            try:
+                made = tree_leaves(run(torch.arange(6.0).view(2, 3)))
+            except RuntimeError:
+                made = []
+        found.append([each.is_inference() for each in made])
+    assert found[0] == found[1]
+
+
 def test_a_mode_that_passes_keywords_on_sees_the_calls_in_a_transform():
     """Keywords are collected in a dictionary that nobody but the call sees: that is no effect of the mode."""
 

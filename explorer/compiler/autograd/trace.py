@@ -50,8 +50,19 @@ def trace(captured: Graph) -> joint.Traced:
             return tracer.finish(results)
 
 
+def _made_outside_inference(captured: Graph) -> str:
+    """The name of a result in new memory that is no inference tensor: what torch.func derives in inference mode."""
+    values = [info(node).value for node in captured.inputs]
+    given = {storage_of(x) for x in values if isinstance(x, Tensor) and is_plain(x)}
+    made = (node for node in captured.outputs if isinstance(node, fx.Node) and isinstance(info(node).value, Tensor))
+    normal = (node for node in made if is_plain(x := info(node).value) and not x.is_inference())
+    return next((node.name for node in normal if storage_of(info(node).value) not in given), "")
+
+
 def refuse(captured: Graph) -> None:
     """Raise Unsupported for graphs that the walk cannot run."""
+    if torch.is_inference_mode_enabled() and (name := _made_outside_inference(captured)):
+        raise Unsupported(Why(reasons.NOT_FUNCTIONAL, f"{name} is no inference tensor"))
     for node in captured.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
             raise Unsupported(Why(reasons.HIGHER_ORDER, str(node.target)))
