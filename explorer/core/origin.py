@@ -5,9 +5,8 @@ Constructors of artifacts read it, so that no translation passes origins by hand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
+from contextvars import ContextVar, Token
 
 Origins = tuple[str, ...]
 
@@ -20,14 +19,22 @@ def origins() -> Origins:
     return _current.get()
 
 
-@contextmanager
-def origin(*ids: str) -> Iterator[None]:
-    """Make `ids` the origins of everything constructed inside the block."""
-    token = _current.set(ids)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class origin:
+    """Make `ids` the origins of everything constructed inside the block. It is entered at each step of capture, for
+    which a generator would take several times as long."""
+
+    __slots__ = ("_ids", "_token")
+
+    def __init__(self, *ids: str) -> None:
+        self._ids = ids
+        self._token: Token[Origins] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._ids)
+
+    def __exit__(self, *error: object) -> None:
+        assert self._token is not None
+        _current.reset(self._token)
 
 
 def synthetic(reason: str) -> str:

@@ -59,6 +59,11 @@ class RuleTable(Mapping[K, F], Generic[K, F]):
         if self._known is not None and not self._known(key):
             raise ValueError(f"{self.name} has no key {key}")
 
+    def now(self) -> Mapping[K, F]:
+        """The rules that are in force, for many look-ups while no others come into force."""
+        own: Any = {key: rule for (name, key), rule in _in_force.get().table.items() if name == self.name}
+        return {**self._rules, **own} if own else self._rules
+
     def own(self, key: K) -> OwnRule | None:
         """The person's own rule that is in force for `key`."""
         table = _in_force.get().table

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 import numpy as np
@@ -28,8 +29,43 @@ from explorer.ir.wrappers import part_of
 # ---------------------------------------------------------------------------------------------------------- sources
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class _Asked:
+    """Where a source keeps what is computed of it once: each goes down to the root."""
+
+    __slots__ = ("_hash", "_name", "_root")
+    _hash: int
+    _name: str
+    _root: Local | Global | Known
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _source(cls: type[T]) -> type[T]:
+    """A frozen dataclass that computes its hash and its name when they are asked first."""
+    made: Any = dataclass(frozen=True, slots=True)(cls)
+    made.__hash__ = _once("_hash", made.__hash__)
+    made.name = property(_once("_name", made.name.fget))
+    return made  # type: ignore[no-any-return]
+
+
+def _once(slot: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    kept = operator.attrgetter(slot)
+
+    def asked(source: Any) -> Any:
+        try:
+            return kept(source)
+        except AttributeError:
+            found = compute(source)
+            object.__setattr__(source, slot, found)
+            return found
+
+    return asked
+
+
+@_source
+class Local(_Asked):
     """A local, cell or free variable of the captured frame at entry."""
 
     variable: str
@@ -39,8 +75,8 @@ class Local:
         return f"L[{self.variable!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Global:
+@_source
+class Global(_Asked):
     """A global of `module`; of the frame's own module where that is empty. Builtins are globals of "builtins"."""
 
     variable: str
@@ -51,8 +87,8 @@ class Global:
         return f"G[{self.variable!r}]" if not self.module else f"G({self.module!r})[{self.variable!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+@_source
+class Known(_Asked):
     """An object that capture holds itself (a class, a library function): always there, so never guarded itself.
 
     What is read from it is guarded, unless it is `fixed`: a result computed while tracing, that nobody else changes.
@@ -67,8 +103,8 @@ class Known:
         return f"K[{self.label!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Attr:
+@_source
+class Attr(_Asked):
     base: Source
     attribute: str
     plain: bool = False
@@ -79,8 +115,8 @@ class Attr:
         return f"{self.base.name}.{self.attribute}"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+@_source
+class Item(_Asked):
     base: Source
     key: object
 
@@ -98,8 +134,8 @@ def key_text(key: object) -> str:
     return f"<{type(key).__name__}>" if runs or isinstance(key, torch.Tensor) else repr(key)
 
 
-@dataclass(frozen=True, slots=True)
-class TypeOf:
+@_source
+class TypeOf(_Asked):
     base: Source
 
     @property
@@ -107,8 +143,8 @@ class TypeOf:
         return f"type({self.base.name})"
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+@_source
+class Size(_Asked):
     """One size of a tensor input."""
 
     base: Source
@@ -119,8 +155,8 @@ class Size:
         return f"{self.base.name}.size({self.dim})"
 
 
-@dataclass(frozen=True, slots=True)
-class Stride:
+@_source
+class Stride(_Asked):
     """One stride of a tensor input."""
 
     base: Source
@@ -131,8 +167,8 @@ class Stride:
         return f"{self.base.name}.stride({self.dim})"
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+@_source
+class Returned(_Asked):
     """What a method without arguments returns."""
 
     base: Source
@@ -143,8 +179,8 @@ class Returned:
         return f"{self.base.name}.{self.method}()"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+@_source
+class Listed(_Asked):
     """The keys or the values of a dictionary, in order: how those are reached whose keys no code can name."""
 
     base: Source
@@ -155,8 +191,8 @@ class Listed:
         return f"list({self.base.name}.{self.part}())"
 
 
-@dataclass(frozen=True, slots=True)
-class AsTensor:
+@_source
+class AsTensor(_Asked):
     """The tensor over the memory of a NumPy array or of a tensor subclass, or of the value of a number."""
 
     base: Source
@@ -166,8 +202,8 @@ class AsTensor:
         return f"torch.as_tensor({self.base.name})"
 
 
-@dataclass(frozen=True, slots=True)
-class Inside:
+@_source
+class Inside(_Asked):
     """A tensor inside of a wrapper that requires grad, by which gradients reach the wrapper."""
 
     base: Source
@@ -178,8 +214,8 @@ class Inside:
         return f"{self.base.name}.{self.part}"
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
+@_source
+class Computed(_Asked):
     """What a function of Python's makes of numbers that the frame was given: `args` are sources and plain numbers."""
 
     function: Callable[..., object]
@@ -202,9 +238,10 @@ Source = (
 
 def root(source: Source) -> Source:
     """The local, global or known object that `source` starts from."""
-    while not isinstance(source, (Local, Global, Known)):
-        source = source.base
-    return source
+    return source if isinstance(source, (Local, Global, Known)) else _root(source)
+
+
+_root: Callable[[Source], Local | Global | Known] = _once("_root", lambda source: root(source.base))
 
 
 def item_of(base: Any, key: object) -> object:

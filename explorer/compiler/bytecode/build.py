@@ -102,7 +102,7 @@ def closure(names: Sequence[str]) -> list[Instruction]:
 
 def at(span: Span | None, instructions: Iterable[Instruction]) -> list[Instruction]:
     """The same, standing for `span` where they have no source of their own: tracebacks show it."""
-    return [i if i.span else replace(i, span=span) for i in instructions]
+    return [i if i.span else Instruction(i.op, i.arg, i.target, i.id, span, i.origins) for i in instructions]
 
 
 def number(frame: str, instructions: Iterable[Instruction]) -> tuple[Instruction, ...]:
@@ -123,7 +123,7 @@ def number(frame: str, instructions: Iterable[Instruction]) -> tuple[Instruction
         if not i.id:
             while f"{frame}@{free}" in taken:
                 free += 1
-            i = replace(i, id=f"{frame}@{free}")
+            i = Instruction(i.op, i.arg, i.target, f"{frame}@{free}", i.span, i.origins)
             free += 1
         numbered.append(i)
     return tuple(numbered)

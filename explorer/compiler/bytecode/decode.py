@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from explorer.compiler.bytecode.normal import MARKS, OPS, PROLOGUE, caches
+from explorer.compiler.bytecode.normal import MARKS, OPS, PROLOGUE, READ_LENGTHS, caches
 from explorer.compiler.bytecode.rules import OPCODE, READING, SHAPE, Draft, Raw, Tables, runs
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
@@ -111,6 +111,7 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
     positions: dict[int, int] = {}  # of the step where the opcode at an offset begins
     marked: dict[int, int] = {}  # of the step that marks an offset
     names = [raw.name for raw in body]
+    rules = READING.now()
     at = 0
     while at < len(body):
         raw = body[at]
@@ -121,14 +122,14 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
             steps.append((Draft(marks[raw.start]), raw))
             starts.append(raw.start)
         positions[raw.start] = len(steps)
-        run = next((run for run in runs(names, at) if run in READING), None)
+        run = next((run for run in runs(names, at, READ_LENGTHS) if run in rules), None)
         if raw.name in PROLOGUE and raw.start not in jumped_to and steps and not OPS[steps[-1][0].op].falls:
             at += 1
             continue
         if run is None:
             raise Unsupported(Why(OPCODE, raw.name))
         group = body[at : at + len(run)]
-        read = READING[run](group, tables)
+        read = rules[run](group, tables)
         starts.extend(raw.start for _ in read)
         # The last step is what the last opcode does, and so on upward.
         steps.extend((step, group[max(0, i - len(read))]) for i, step in enumerate(read, len(group)))

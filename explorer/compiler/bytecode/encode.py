@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.bytecode.decode import Entry, write_exceptions, write_locations, written_name
-from explorer.compiler.bytecode.flow import bound, handlers_by_position, reachable, stack_size
-from explorer.compiler.bytecode.normal import CHECKED_LOADS, HEADROOM, LANDINGS, caches
+from explorer.compiler.bytecode.flow import bound, depths, flow, stack_size
+from explorer.compiler.bytecode.normal import CHECKED_LOADS, HEADROOM, LANDINGS, LONGEST, WRITE_LENGTHS, caches
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.bytecode.rules import LONGEST, NEXT, VERSION, WRITING, Emit, runs
+from explorer.compiler.bytecode.rules import NEXT, VERSION, WRITING, Emit, runs
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 
@@ -38,7 +38,7 @@ def encode(code: Code) -> types.CodeType:
         code.positional_only,
         code.keyword_only,
         len(code.locals),
-        stack_size(code) + HEADROOM,
+        stack_size(writer.edges, writer.depths) + HEADROOM,
         code.flags,
         packed,
         tuple(writer.consts),
@@ -83,12 +83,14 @@ class _Writer:
         self._const_index = {_const_key(value): i for i, value in enumerate(self.consts)}
         self._name_index: dict[str, int] = {}
         self._index = code.index
-        self._handlers = handlers_by_position(code)
-        reached = reachable(code)
-        self._order = [position for position, i in enumerate(code.instructions) if i.id in reached]
+        self.edges = flow(code)
+        self.depths = depths(self.edges)
+        self._handlers = self.edges.handler
+        self._order = sorted(self.depths)
         self._targets = {code.instructions[p].target for p in self._order}
         self._targets |= {handler.target for p in self._order if (handler := self._handlers[p])}
         self._bound = bound(code) if CHECKED_LOADS else {}
+        self._rules = WRITING.now()
         self._at = 0
 
     def prologue(self) -> None:
@@ -189,8 +191,9 @@ class _Writer:
             instructions[whole].id in self._targets or self._handlers[positions[whole]] is not self._handlers[self._at]
         ):
             whole += 1
-        for run in runs([i.op for i in instructions[:whole]], 0):
-            emits = WRITING[run](instructions[: len(run)], self) if run in WRITING else None
+        for run in runs([i.op for i in instructions[:whole]], 0, WRITE_LENGTHS):
+            rule = self._rules.get(run)
+            emits = rule(instructions[: len(run)], self) if rule is not None else None
             if emits is not None:
                 return len(run), emits
         raise Unsupported(Why(VERSION, first.op))

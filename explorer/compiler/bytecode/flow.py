@@ -68,8 +68,7 @@ def stack_depths(code: Code) -> dict[str, int]:
 
     Raises ValueError where two ways lead to an instruction with different depths, or a value popped is not there.
     """
-    depths = _depths(flow(code))
-    return {code.instructions[position].id: depth for position, depth in depths.items()}
+    return {code.instructions[position].id: depth for position, depth in depths(flow(code)).items()}
 
 
 def reachable(code: Code) -> frozenset[str]:
@@ -90,12 +89,11 @@ def comes_back(code: Code, position: int) -> bool:
     return position in seen
 
 
-def stack_size(code: Code) -> int:
+def stack_size(edges: Flow, depths: dict[int, int]) -> int:
     """The most values that the stack holds at any time."""
-    edges = flow(code)
     size = 0
-    for position, depth in _depths(edges).items():
-        instruction = code.instructions[position]
+    for position, depth in depths.items():
+        instruction = edges.code.instructions[position]
         size = max(size, depth, depth + _effect(instruction, False))
         handler = edges.handler[position]
         if handler is not None:
@@ -103,7 +101,8 @@ def stack_size(code: Code) -> int:
     return size
 
 
-def _depths(edges: Flow) -> dict[int, int]:
+def depths(edges: Flow) -> dict[int, int]:
+    """As `stack_depths`, by position."""
     depths: dict[int, int] = {}
     work = [(0, 0)] if edges.code.instructions else []
     while work:
@@ -167,11 +166,11 @@ def _null_stores(edges: Flow) -> frozenset[int]:
     instructions = edges.code.instructions
     if all(i.op not in _NULLS for i in instructions):
         return frozenset()
-    depths = _depths(edges)
+    depth_before = depths(edges)
 
     def across(position: int, nulls: frozenset[int]) -> frozenset[int]:
         """`nulls` are the places on the stack, from the bottom, that may hold a null so taken."""
-        instruction, depth = instructions[position], depths[position]
+        instruction, depth = instructions[position], depth_before[position]
         if instruction.op in _NULLS:
             return nulls | {depth}
         if instruction.op == "SWAP":
@@ -185,7 +184,7 @@ def _null_stores(edges: Flow) -> frozenset[int]:
     return frozenset(
         position
         for position, nulls in before.items()
-        if instructions[position].op == "STORE_FAST" and depths[position] - 1 in nulls
+        if instructions[position].op == "STORE_FAST" and depth_before[position] - 1 in nulls
     )
 
 

@@ -7,6 +7,7 @@ a section for each subject.
 from __future__ import annotations
 
 import dis
+import functools
 import opcode
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from explorer.compiler.bytecode.rules import (
     Tables,
     WritingContext,
     alias,
+    lengths,
     listed,
     named,
     plain,
@@ -55,6 +57,7 @@ PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "RESUME
 """Opcodes that open a code object; they follow from its variables and flags."""
 
 
+@functools.cache
 def caches(name: str) -> int:
     """Count of inline cache entries after the opcode."""
     entries = vars(opcode)["_inline_cache_entries"]  # by name since 3.13, by number before
@@ -459,3 +462,8 @@ if PY313:
 
 
 READING.rule(("RESUME",), *([LANDINGS["FOR_ITER"]] if LANDINGS["FOR_ITER"] else []))(lambda raws, tables: [])
+
+
+READ_LENGTHS, WRITE_LENGTHS = lengths(READING), lengths(WRITING)
+LONGEST = max(map(len, WRITING))
+"""Names in the longest key that is written."""

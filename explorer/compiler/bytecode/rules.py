@@ -5,7 +5,7 @@ versions (normal.py has those that differ), and why a code object has no rule.
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -13,9 +13,6 @@ from explorer.compiler.bytecode.ops import OPS
 from explorer.core.reasons import reason
 from explorer.core.rules import RuleTable
 from explorer.ir.bytecode import Instruction, Span
-
-LONGEST = 5
-"""Names in the longest key."""
 
 NEXT = "next"
 """As the target of an `Emit`: whatever follows the run being written."""
@@ -88,10 +85,24 @@ READING: RuleTable[tuple[str, ...], ReadingRule] = RuleTable("reading", lambda k
 WRITING: RuleTable[tuple[str, ...], WritingRule] = RuleTable("writing", lambda key: all(n in OPS for n in key))
 
 
-def runs(names: Sequence[str], position: int) -> Iterator[tuple[str, ...]]:
+Lengths = Mapping[str, Sequence[int]]
+
+
+def lengths(keys: Iterable[tuple[str, ...]]) -> Lengths:
+    """How long the keys are that begin with a name, longest first."""
+    found: dict[str, list[int]] = {}
+    for key in sorted(keys, key=len, reverse=True):
+        known = found.setdefault(key[0], [])
+        if len(key) not in known:
+            known.append(len(key))
+    return found
+
+
+def runs(names: Sequence[str], position: int, lengths: Lengths) -> Iterator[tuple[str, ...]]:
     """The keys that may fit at `position`, longest first."""
-    for end in range(min(position + LONGEST, len(names)), position, -1):
-        yield tuple(names[position:end])
+    for length in lengths.get(names[position], ()):
+        if position + length <= len(names):
+            yield tuple(names[position : position + length])
 
 
 def plain(name: str) -> None:

@@ -6,7 +6,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -86,6 +86,11 @@ DRAWS = frozenset(
     }
 )  # fmt: skip
 """and operators that fill such a copy with random numbers, so that it has no gaps either."""
+LAYOUTS = (
+    CONTIGUOUS, SUGGESTED, SUGGESTED_ON_CPU, TRANSFORMS, COPIES, DRAWS,
+    (aten.angle.default, aten.frexp.Tensor, ATTENTION_ON_CPU, aten.view.default, aten.pow.Tensor_Scalar),
+)  # fmt: skip
+"""All whose results `LaidOut` lays out by name."""
 BATCH_NORMS = frozenset(
     {
         aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default,
@@ -124,7 +129,8 @@ class WithoutGradients(MetaTensorDescriber):
     input would give."""
 
     def describe_tensor(self, t: Tensor, **how: bool) -> MetaTensorDesc[Any]:
-        return replace(super().describe_tensor(t, **how), grad=None)
+        found = super().describe_tensor(t, **how)
+        return found if found.grad is None else replace(found, grad=None)
 
 
 def forget_real_tensors(mode: FakeTensorMode) -> None:
@@ -146,14 +152,15 @@ class LaidOut(FakeTensorMode):
         super().__init__(**options)
         self.fake_tensor_converter.meta_converter.describer = WithoutGradients()
         self.written = Counter[int]()
-        self._kept: list[torch.UntypedStorage] = []  # keeps each storage, so that no other gets its address
+        self.log: list[torch.UntypedStorage] = []
+        """What was written, in order. This keeps each storage, so that no other gets its address."""
         self.drew = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Any = None
     ) -> object:
-        is_plain = all(issubclass(each, FakeTensor) for each in types)
-        if is_plain and torch.is_inference_mode_enabled() and _is_composite(func):  # a view counts writes with its base
+        inference = torch.is_inference_mode_enabled() and all(issubclass(each, FakeTensor) for each in types)
+        if inference and _is_composite(func):  # a view counts writes with its base
             with self, torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):
                 return func.decompose(*args, **kwargs or {})
         is_higher_order = isinstance(func, HigherOrderOperator)
@@ -164,16 +171,24 @@ class LaidOut(FakeTensorMode):
         return func.python_key_table[FakeTensorMode](self, *args, **kwargs or {})  # found by the mode's exact class
 
     def dispatch(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
-        if func._schema.is_mutable or func in BATCH_NORMS:
+        traits = _traits(func)
+        if traits.may_write:
             for each in written_arguments(func, args, kwargs or {}):
                 self.count_write(each)
-        self.drew += is_random(func)
-        if check := CHECKS.get(func):
+        self.drew += traits.draws
+        if traits.check is not None:
             with self:
-                check(*args, **(kwargs or {}))
+                traits.check(*args, **(kwargs or {}))
         result = super().dispatch(func, types, args, kwargs)
-        if any(isinstance(each, FakeTensor) and each.constant is not None for each in tensors_in(result)):
+        tensors = tensors_in(result)
+        if any(isinstance(each, FakeTensor) and each.constant is not None for each in tensors):
             return result  # a real kernel computed it: another tensor would hold another number
+        if traits.has_own_layout:
+            return self._laid_out(func, args, kwargs or {}, result)
+        return self._strided(func, traits, args, kwargs or {}, result) if isinstance(result, Tensor) else result
+
+    def _laid_out(self, func: Any, args: Any, kwargs: Mapping[str, object], result: Any) -> Any:
+        """The result of an operator that a table above names, with the strides that the table says."""
         suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
         if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():
             wanted = suggest_memory_format(args[0]) if suggested else torch.contiguous_format
@@ -206,13 +221,17 @@ class LaidOut(FakeTensorMode):
         if func in TRANSFORMS and (stride := _stride_of_transform(func, args, result)):
             with self:
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        given = _mixed(func, args)
+        return self._strided(func, _traits(func), args, kwargs, result)
+
+    def _strided(self, func: Any, traits: Traits, args: Any, kwargs: Mapping[str, object], result: Tensor) -> Tensor:
+        """The result with the strides that the kernel gives it, where the rule on tensors without data differs."""
+        given = _mixed(func, args) if traits.goes_through_elements else []
         if given or _is_unruled(func, args, result):
-            stride = _stride_of_kernel(func, args, kwargs or {}, result) or _stride_of_sum(given, result)
+            stride = _stride_of_kernel(func, args, kwargs, result) or _stride_of_sum(given, result)
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        elif func in IN_PARTS and result.dim() and len(tensors := _operands(func, args)) > 1:
+        elif traits.in_parts and result.dim() and len(tensors := _operands(func, args)) > 1:
             with self:
                 stride = compute_elementwise_output_strides(*torch.broadcast_tensors(*tensors))
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
@@ -223,8 +242,38 @@ class LaidOut(FakeTensorMode):
 
     def count_write(self, tensor: Tensor) -> None:
         if tensor.layout is torch.strided:
-            self._kept.append(tensor.untyped_storage())
-            self.written[self._kept[-1]._cdata] += 1
+            self.log.append(tensor.untyped_storage())
+            self.written[self.log[-1]._cdata] += 1
+
+    def forget_writes(self, since: int) -> None:
+        """Those of the log from this place on."""
+        self.written.subtract(storage._cdata for storage in self.log[since:])
+        del self.log[since:]
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the tables and torch's schema say of an operator, whatever it is given."""
+
+    may_write: bool
+    draws: bool
+    check: Callable[..., None] | None
+    has_own_layout: bool
+    goes_through_elements: bool
+    in_parts: bool
+
+
+@functools.cache
+def _traits(func: Any) -> Traits:
+    writes = func._schema.is_mutable
+    return Traits(
+        may_write=writes or func in BATCH_NORMS,
+        draws=is_random(func),
+        check=CHECKS.get(func),
+        has_own_layout=any(func in table for table in LAYOUTS),
+        goes_through_elements=not writes and (torch.Tag.pointwise in func.tags or func in PER_ELEMENT),
+        in_parts=func in IN_PARTS,
+    )
 
 
 @functools.cache
@@ -260,8 +309,6 @@ def _operands(func: object, args: Sequence[object]) -> list[Tensor]:
 def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     """Where the inputs are, if the operator goes through several at once that lie in memory in different ways, a number
     in a tensor among them, or through one with an axis of size 1 that has a stride of its own."""
-    if torch.Tag.pointwise not in func.tags and func not in PER_ELEMENT or func._schema.is_mutable:
-        return []
     tensors = _operands(func, args)
     given = [(tuple(each.shape), each.stride()) for each in tensors if each.dim()]
     if len(given) not in SUMS or not all(type(n) is int for each in given for n in (*each[0], *each[1])):
@@ -296,12 +343,15 @@ def _is_packed(tensor: Tensor) -> bool:
 def _stride_of_view(x: Tensor, shape: Sequence[int]) -> tuple[int, ...] | None:
     """The strides that the real operator finds, which raises where there are none: the rule on tensors without data
     takes some of other strides for a view. None where it is not known."""
-    if not all(type(n) is int for n in (*x.shape, *x.stride(), *shape)):
-        return None
-    with no_python_dispatcher():
-        like = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
-        stride: tuple[int, ...] = aten.view.default(like, shape).stride()
-    return stride
+    known = tuple(x.shape), x.stride(), tuple(shape)
+    return _viewed(*known) if all(type(n) is int for part in known for n in part) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _viewed(size: tuple[int, ...], stride: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    with no_python_dispatcher(), no_dispatch():
+        found: tuple[int, ...] = torch.empty_strided(size, stride, device="meta").view(shape).stride()
+    return found
 
 
 def _stride_of_transform(func: Any, args: Sequence[Any], result: Tensor) -> tuple[int, ...]:

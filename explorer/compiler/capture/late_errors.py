@@ -5,6 +5,7 @@ every backend would drop the call, and the error with it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -64,9 +65,13 @@ def _name(target: object) -> str:
     return getattr(target, "__name__", str(target))
 
 
+@functools.cache
+def _may(name: str) -> May | None:
+    return REFUSED.get(name.strip("_")) or REFUSED.get(name.removeprefix("linalg_").strip("_"))
+
+
 def _may_raise(kind: str, target: object, args: tuple[object, ...], kwargs: Arguments) -> bool:
-    name = _name(target)
-    may = REFUSED.get(name.strip("_")) or REFUSED.get(name.removeprefix("linalg_").strip("_"))
+    may = _may(_name(target))
     return may is not None and kind.startswith("call_") and may(args, kwargs)
 
 

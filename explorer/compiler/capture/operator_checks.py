@@ -88,20 +88,17 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a GPU, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
-    tensors = tensors_in((args, tuple(kwargs.values())))
-    factors = [kwargs[each] for each in ("alpha", "beta", "value") if each in kwargs]
-    usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS
-    usual &= not any(type(each) is bool for each in (*args, *factors))
-    usual &= not any(type(each) is float and MAX_FLOAT32 < abs(each) < math.inf for each in (*args, *kwargs.values()))
-    empty = any(_elements(each, hint) == 0 for each in tensors)
-    indexing = _name(target).strip("_") in INDEXING
-    if usual and not empty and not OF_INTEGERS.match(_name(target)) and not (indexing and len(tensors) > 1):
+    every = (*args, *kwargs.values())
+    tensors = tensors_in(every)
+    name = _name(target)
+    empty, indexing = any(_is_empty(each, hint) for each in tensors), _indexes(name)
+    if not (empty or _takes_integers(name) or indexing and len(tensors) > 1) and _are_usual(args, kwargs, every):
         return ""
     if not may_run(target) or not all(tensor.device.type == "cpu" for tensor in tensors_in(result)):
         return ""
     try:
         most = None if _elements((args, dict(kwargs), result), hint) <= MOST else LARGE
-        describe = _Describe(hint, most, int(_takes_pivots(_name(target))))
+        describe = _Describe(hint, most, int(_takes_pivots(name)))
         given = describe(args), describe(dict(kwargs))
     except _Other:
         return ""
@@ -117,6 +114,27 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
         return message
     expected = tuple(tuple(_size_hint(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
     return "" if sizes in (None, expected) else f"gives sizes {sizes}, its rule for fake tensors {expected}"
+
+
+def _are_usual(args: Sequence[object], kwargs: Mapping[str, object], every: Sequence[object]) -> bool:
+    """Whether every operator takes the dtypes of these, and the numbers among them."""
+    if frozenset(_dtypes(every)) not in FLOATS:
+        return False
+    for each in every:
+        if type(each) is float and MAX_FLOAT32 < abs(each) < math.inf:
+            return False
+    factors = [kwargs[each] for each in ("alpha", "beta", "value") if each in kwargs] if kwargs else []
+    return not any(type(each) is bool for each in (*args, *factors))
+
+
+@functools.cache
+def _indexes(name: str) -> bool:
+    return name.strip("_") in INDEXING
+
+
+@functools.cache
+def _takes_integers(name: str) -> bool:
+    return OF_INTEGERS.match(name) is not None
 
 
 def lacks_dimensions(target: object, given: Sequence[torch.Tensor]) -> str:
@@ -175,24 +193,35 @@ def _takes_pivots(name: str) -> bool:
 
 def _dtypes(values: Iterable[object]) -> Iterator[torch.dtype]:
     for value in values:
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, torch.Tensor):
+            yield value.dtype
+        elif isinstance(value, (tuple, list)):
             yield from _dtypes(value)
         elif isinstance(value, torch.dtype):
             yield value
-        elif isinstance(value, torch.Tensor):
-            yield value.dtype
 
 
 def tensors_in(value: object) -> list[torch.Tensor]:
     """The tensors among arguments, and in the lists among them."""
     if isinstance(value, torch.Tensor):
         return [value]
-    return [each for item in value for each in tensors_in(item)] if isinstance(value, (tuple, list)) else []
+    found: list[torch.Tensor] = []
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            if isinstance(item, torch.Tensor):
+                found.append(item)
+            elif isinstance(item, (tuple, list)):
+                found += tensors_in(item)
+    return found
 
 
 def memory_of(value: object) -> list[int]:
     """The storages of the tensors among arguments; a tensor of torch.func's transforms has none."""
     return [each.untyped_storage()._cdata for each in tensors_in(value) if torch._C._has_storage(each)]
+
+
+def _is_empty(tensor: torch.Tensor, hint: Hint) -> bool:
+    return any(size == 0 if type(size) is int else _size_hint(size, hint, None) == 0 for size in tensor.shape)
 
 
 def _elements(value: object, hint: Hint) -> int:

@@ -196,8 +196,8 @@ class Tape:
         """Inside, a view is made that is older than the graph's writes to its base, which autograd may refuse to use
         after them."""
         base = _base_of(tensor)
-        alike = (source for source, real in self.reals.items() if base is real or base is real._base is not None)
-        first = next(alike, None)
+        alike = (source for source, real in self.reals.items() if base is real or base is real._base)
+        first = next(alike, None) if base is not None else None
         if first is None:
             yield
             return
@@ -234,12 +234,10 @@ class Tape:
         """How often the graph has written inputs so far."""
         return sum((nodes.version(fake) or 0) + self.mode.writes(fake) for fake in self.fakes.values())
 
-    def _writes_since(self, written: Mapping[int, int]) -> bool:
-        """Whether the graph has written inputs since these were the counts by storage."""
+    def _writes_since(self, place: int) -> bool:
+        """Whether the graph has written inputs since the log of writes was this long."""
         storages = {each.untyped_storage()._cdata for each in self.fakes.values() if each.layout is torch.strided}
-        return any(
-            count > written.get(storage, 0) for storage, count in self.mode.written.items() if storage in storages
-        )
+        return any(each._cdata in storages for each in self.mode.log[place:])
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, fake_tensor.FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
@@ -317,16 +315,18 @@ class Tape:
     def call(self, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """What the call yields of fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         given = checks.tensors_in((*args, *kwargs.values()))
-        before = [(each, nodes.version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
+        fakes = [each for each in given if isinstance(each, fake_tensor.FakeTensor)]
+        before = [(each, nodes.version(each)) for each in fakes]
         outs = [each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided]
         sizes = [(each, each.shape, each.stride()) for each in outs]
-        written, drew = self.mode.written.copy(), self.mode.drew
-        wrappers = [(x, x.shape, x.stride()) for x in given if is_traceable_wrapper_subclass(x)]
+        written, drew = len(self.mode.log), self.mode.drew
+        others = given if len(fakes) < len(given) else []
+        wrappers = [(x, x.shape, x.stride()) for x in others if is_traceable_wrapper_subclass(x)]
         written_ones = [args[place] for place in checks.written_places(target)] if wrappers else []
         if any(x is each and checks.may_fold(x, self._hint) for x, _, _ in wrappers for each in written_ones):
             unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         try:
-            result = self._call(kind, target, args, kwargs)
+            result = self._call(kind, target, args, kwargs, given)
             for wrapper, shape, stride in wrappers:
                 if (wrapper.shape, wrapper.stride()) != (shape, stride) and self._is_given(wrapper):
                     name = getattr(target, "__name__", target)
@@ -346,7 +346,8 @@ class Tape:
                     if each.shape != size:
                         each.as_strided_(size, stride)
             nodes.set_versions(before)  # the writes of the call are not in the graph
-            self.mode.written, self.mode.drew = written, drew
+            self.mode.forget_writes(written)
+            self.mode.drew = drew
             raise
 
     def _is_given(self, wrapper: torch.Tensor) -> bool:
@@ -354,10 +355,12 @@ class Tape:
         inside = [getattr(wrapper, name) for name in wrapper.__tensor_flatten__()[0]]  # type: ignore[attr-defined]
         return any(part is fake for part in inside for fake in self.fakes.values())
 
-    def _call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _call(
+        self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object],
+        given: Sequence[torch.Tensor],
+    ) -> Any:  # fmt: skip
         function = target if kind == "call_function" else _method(target)
-        name = getattr(target, "__name__", str(target))
-        given = checks.tensors_in((*args, *kwargs.values()))
+        name = target if isinstance(target, str) else getattr(target, "__name__", None) or str(target)
         if problem := checks.lacks_dimensions(target, given):
             unsupported(reasons.OP_RAISED, f"{name}: {problem}")
         of_levels = map(nodes.innermost, given)
@@ -367,9 +370,11 @@ class Tape:
             (each, each.shape, each.layout is torch.strided and checks.may_fold(each, self._hint))
             for each in checks.tensors_in(kwargs.get("out"))
         ]
-        inside = checks.Operators()
-        result = self._computed(target, function, args, kwargs, inside if hasattr(target, "applies") else nullcontext())
-        if any(nodes.version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
+        inside = checks.Operators() if hasattr(target, "applies") else None
+        result = self._computed(target, name, function, args, kwargs, inside)
+        if self.hooked and any(
+            nodes.version(each) != count or not each.requires_grad for each, count in self.hooked.items()
+        ):
             unsupported(reasons.AUTOGRAD_CALL, f"{name} of a tensor that has a new hook")
         changed = [each for each, count in zip(tensors, before, strict=True) if nodes.version(each) != count]
         if written := checks.written_by(target, args, kwargs, changed):
@@ -381,9 +386,9 @@ class Tape:
         is_plain = torch._C._functorch.peek_interpreter_stack() is None
         if not torch.is_grad_enabled() and is_plain and target != "requires_grad_" and "requires_grad" not in kwargs:
             for each in checks.tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
-                is_new = not any(each is one for one in given) and not nodes.is_refused(each)
-                if is_new and each.requires_grad and each.is_leaf:
-                    each.requires_grad_(False)
+                if each.requires_grad and not any(each is one for one in given) and not nodes.is_refused(each):
+                    if each.is_leaf:
+                        each.requires_grad_(False)
         if any(self._is_written(source, self.fakes[source]) for source in self._inside):
             why = "the tensor inside of a wrapper that requires grad is written"  # autograd knows only the wrapper
             self.refuse_frame(why, reasons.TENSOR_SUBCLASS)
@@ -391,7 +396,8 @@ class Tape:
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{name} yields {unknown}")
-        for each, given_args, given_kwargs, made in (*inside.calls, (target, args, kwargs, result)):
+        operators = inside.calls if inside is not None else []
+        for each, given_args, given_kwargs, made in (*operators, (target, args, kwargs, result)):
             if refused := checks.refused(each, given_args, given_kwargs, made, self._hint):
                 if changed:
                     self.whole = "an operator is refused that has changed a tensor"  # the trace's tensor too
@@ -399,15 +405,14 @@ class Tape:
         return result
 
     def _computed(
-        self, target: object, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object],
-        inside: AbstractContextManager[object],
+        self, target: object, name: str, function: Callable[..., object], args: Sequence[object],
+        kwargs: Mapping[str, object], inside: AbstractContextManager[object] | None,
     ) -> object:  # fmt: skip
         """What the call yields under fake tensors, within `inside`. What it raises is the reason of a break."""
-        name = getattr(target, "__name__", str(target))
         outs = (each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided)
         laid_out = [(each, each.shape, each.stride()) for each in outs]
         try:
-            with self.mode, self._dispatcher(), _quiet(), inside:
+            with self.mode, self._dispatcher(), _Quiet(), inside or _NOTHING:
                 made = function(*args, **kwargs)
                 result = as_of_real(name, made)
                 for each, size, stride in laid_out:  # the rule of sort() turns one that is large enough
@@ -469,7 +474,7 @@ class Tape:
             if (twin := twins.get(id(nodes.info(node).value))) is not None:
                 node.meta[nodes.INFO] = replace(nodes.info(node), value=twin)
         plain = {name: value for name, value in kwargs.items() if name != "out"}
-        with self.mode, self._dispatcher(), _quiet():
+        with self.mode, self._dispatcher(), _Quiet():
             made = checks.tensors_in(function(*args, **plain))
         name, given = getattr(function, "__name__", function), [each for each, _, _ in outs]
         if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
@@ -512,7 +517,7 @@ class Tape:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
         numbers = self.symbol_sources or self.symbol_nodes
         symbolic = numbers or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
-        return enable_python_dispatcher() if symbolic else nullcontext()
+        return enable_python_dispatcher() if symbolic else _NOTHING
 
     def add(
         self, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object], value: object
@@ -742,14 +747,17 @@ def _unknown_sizes(result: object) -> str:
 _REPORTS = logging.getLogger("torch._subclasses.fake_tensor")
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
+class _Quiet:
     """Fake tensors log each error that an operator raises; here it becomes a break, and is the record's."""
-    before, _REPORTS.disabled = _REPORTS.disabled, True
-    try:
-        yield
-    finally:
-        _REPORTS.disabled = before
+
+    def __enter__(self) -> None:
+        self._before, _REPORTS.disabled = _REPORTS.disabled, True
+
+    def __exit__(self, *error: object) -> None:
+        _REPORTS.disabled = self._before
+
+
+_NOTHING = nullcontext()
 
 
 def _method(name: str) -> Callable[..., Any]:

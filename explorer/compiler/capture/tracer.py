@@ -34,7 +34,7 @@ from explorer.compiler.capture.values.objects import DELETED, MISSING, Exception
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import EventRoom, room
-from explorer.core.rules import YOUR_RULE
+from explorer.core.rules import YOUR_RULE, OwnRule
 from explorer.ir import capture as ir
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Activation, EvaluatorSteps
@@ -66,6 +66,7 @@ class Evaluator(Tracer):
         super().__post_init__()
         self.effects = Effects(DELETED)
         self.root_steps = 0
+        self._rules = OPCODES.now()
         kept = room("EvaluatorStep", EvaluatorSteps.CAP)
         self.recorder = None if kept is None else StepRecorder(kept)
 
@@ -166,13 +167,15 @@ class Evaluator(Tracer):
     def step(self, frame: Frame) -> None:
         """The choke point: every instruction of every frame is evaluated here."""
         instruction = frame.code.instructions[frame.position]
-        self.effects.step = self.stack.steps
-        self.stack.steps += 1
-        if self.stack.steps > MAX_STEPS:
+        stack, tape = self.stack, self.tape
+        self.effects.step = stack.steps
+        stack.steps += 1
+        if stack.steps > MAX_STEPS:
             unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
         with origin(instruction.id):
-            self._note(frame)
-            rule = OPCODES.get(instruction.op)
+            if self.recorder is not None:
+                self._note(frame)
+            rule = self._rules.get(instruction.op)
             if rule is None:
                 unsupported(reasons.OPCODE, instruction.op)
             frame.position += 1
@@ -184,12 +187,13 @@ class Evaluator(Tracer):
             except NotConstant as unknown:
                 unsupported(reasons.OPERATION, f"{unknown.args[0].describe()} where a constant is needed")
             finally:
-                self.tape.note_shape_guards("the number was needed here")
-            if own := OPCODES.own(instruction.op):
+                if len(tape.shape_env.guards) != len(tape.shape_guard_causes):
+                    tape.note_shape_guards("the number was needed here")
+            if isinstance(rule, OwnRule):
                 grown = len(frame.stack) - depth
                 expected = OPS[instruction.op].effect(instruction.arg, target is not None)
                 if grown != expected:
-                    message = f"{own.name}: the stack grew by {grown}; this instruction makes it grow by {expected}"
+                    message = f"{rule.name}: the stack grew by {grown}; this instruction makes it grow by {expected}"
                     unsupported(YOUR_RULE, message)
             if target is not None:
                 frame.position = frame.index[target]

@@ -3,6 +3,7 @@ evaluator. Their signatures name each other, so they are in one file, which the 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import os
@@ -617,6 +618,11 @@ class Retry:
     may_leave_classes: bool = True
 
 
+@functools.cache
+def _is_of_library(file: str) -> bool:
+    return file.startswith(TORCH_DIR) or is_standard(file)
+
+
 class CallStack:
     """The frames of an evaluation, the root first; where the program is."""
 
@@ -631,6 +637,8 @@ class CallStack:
         """The calls of torch.utils.checkpoint so far."""
         self._checkpoint = 0
         """The outermost one that is being evaluated."""
+        self._placed_in: Frame | None = None
+        self._placed_at: tuple[int, int, str, int] | None = None
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
 
     def handled(self) -> Value | None:
@@ -642,7 +650,7 @@ class CallStack:
         first: Span | None = None
         for frame in reversed(self.frames):
             span = frame.span()
-            if span is not None and not (span.file.startswith(TORCH_DIR) or is_standard(span.file)):
+            if span is not None and not _is_of_library(span.file):
                 return span
             first = first or span
         return first
@@ -651,7 +659,13 @@ class CallStack:
         return tuple(f"{span.id if (span := f.span()) else f.code.filename} in {f.code.name}" for f in self.frames)
 
     def place(self) -> Place:
-        return Place(self.user_span(), self._modules[-1] if self._modules else "", self.steps - 1, self._checkpoint)
+        """Asked for each guard and node, of which a step makes several."""
+        frame, module = self.frames[-1] if self.frames else None, self._modules[-1] if self._modules else ""
+        now = self.steps, frame.position if frame else 0, module, self._checkpoint
+        if frame is not self._placed_in or now != self._placed_at:
+            self._placed_in, self._placed_at = frame, now
+            self._place = Place(self.user_span(), module, self.steps - 1, self._checkpoint)
+        return self._place
 
     @contextmanager
     def checkpointed(self) -> Iterator[None]:
@@ -700,6 +714,8 @@ class ProgramObjects:
         """What classes define, by id of the class and name."""
         self.kept: list[object] = []
         """Objects that are known by id, kept alive so that their ids stay theirs."""
+        self.guards_global_hooks = False
+        """Whether it is guarded that there are no hooks of all modules."""
         self._labels: dict[int, Known] = {}
         self._names: dict[str, int] = {}
 

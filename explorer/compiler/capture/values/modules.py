@@ -135,8 +135,9 @@ class ModuleValue(ObjectValue):
             for hooks in _HOOKS:
                 t.guards.on(Attr(self.source, hooks), IsEmpty(), "forward was inlined without hooks around it")
         owner = t.objects.known(torch.nn.modules.module)
-        for hooks in _GLOBAL_HOOKS:
+        for hooks in () if t.objects.guards_global_hooks else _GLOBAL_HOOKS:
             t.guards.on(Attr(owner, hooks), IsEmpty(), "forward was inlined without hooks around it")
+        t.objects.guards_global_hooks = True
         return True
 
     def _has_no_hooks(self, t: Tracer) -> bool:

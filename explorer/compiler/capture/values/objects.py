@@ -232,8 +232,8 @@ class ObjectValue(Value):
                 self.attributes = t.instance_dict(self)
             return self.attributes
         descriptor = look_up(t, self.cls, name)
-        is_data = all(hasattr(type(descriptor), each) for each in ("__get__", "__set__"))
-        if is_data:
+        kind = type(descriptor)
+        if hasattr(kind, "__get__") and hasattr(kind, "__set__"):
             return self.bind(t, descriptor, name)
         own = self.own(t, name)
         if own is not None or descriptor is not MISSING:

@@ -194,7 +194,9 @@ class TensorValue(Value):
             type(given),
             (torch._C._dispatch_keys(given) | included) - excluded,
         )
-        seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
+        seen = described
+        if None in described.size or None in (described.stride or ()):
+            seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
         why = "the graph is compiled for this dtype, shape, strides and device"
         t.guards.on(source, described, why, seen.text())
         t.in_graph.tensors[id(self.fake)] = self
