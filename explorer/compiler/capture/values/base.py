@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any, NoReturn, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor, fx
@@ -637,7 +637,7 @@ class CallStack:
         """The calls of torch.utils.checkpoint so far."""
         self._checkpoint = 0
         """The outermost one that is being evaluated."""
-        self._placed_in: Frame | None = None
+        self._placed_in: Callable[[], Frame | None] = lambda: None
         self._placed_at: tuple[int, int, str, int] | None = None
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
 
@@ -660,10 +660,12 @@ class CallStack:
 
     def place(self) -> Place:
         """Asked for each guard and node, of which a step makes several."""
-        frame, module = self.frames[-1] if self.frames else None, self._modules[-1] if self._modules else ""
-        now = self.steps, frame.position if frame else 0, module, self._checkpoint
-        if frame is not self._placed_in or now != self._placed_at:
-            self._placed_in, self._placed_at = frame, now
+        if not self.frames:
+            return Place(None, "", self.steps - 1, self._checkpoint)
+        frame, module = self.frames[-1], self._modules[-1] if self._modules else ""
+        now = self.steps, frame.position, module, self._checkpoint
+        if frame is not self._placed_in() or now != self._placed_at:
+            self._placed_in, self._placed_at = ref(frame), now  # the generators that a frame holds are lost with it
             self._place = Place(self.user_span(), module, self.steps - 1, self._checkpoint)
         return self._place
 
