@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -217,6 +218,47 @@ def test_a_member_of_a_set_is_not_asked():
         READ.clear()
         assert compiled(torch.ones(1), members) == len(members)
         assert not READ
+
+
+class Keyed:
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        READ.append(("hash", self.number))
+        return 5
+
+    def __eq__(self, other):
+        READ.append(("eq", self.number, other.number))
+        return self.number == other.number
+
+
+ONE, TWO, AGAIN = Keyed(1), Keyed(2), Keyed(1)
+HELD = {ONE: 1.0, TWO: 2.0}
+ORDERED = collections.OrderedDict(HELD)
+KEYED = {
+    "asked": lambda x: x * HELD[AGAIN] + HELD.get(TWO, 7.0) + (Keyed(3) in HELD),
+    "values": lambda x: x * sum(HELD.values()) + len(HELD),
+    "ordered": lambda x: x * ORDERED[AGAIN],
+    "made": lambda x: x * {ONE: x, TWO: x + 1}[AGAIN],
+    "comprehension": lambda x: x * len({key: 1 for key in (ONE, TWO, AGAIN)}),
+    "merged": lambda x: x * len({**HELD, AGAIN: 3.0}) + len(HELD | {AGAIN: 1}),
+    "compared": lambda x: x * (HELD == {AGAIN: 1.0, TWO: 2.0}),
+    "counted": lambda x: x * collections.Counter([ONE, TWO, AGAIN])[ONE],
+    "set": lambda x: x * len({ONE, TWO} & {AGAIN}) + len({ONE, TWO} - {AGAIN}),
+    "tuple": lambda x: x * {(ONE, 1): 3.0}[AGAIN, 1],
+}
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_keys_are_hashed_and_compared_as_often_as_in_eager(name):
+    compiled, x = explorer.compile(KEYED[name], backend="eager"), torch.ones(2)
+    for _ in range(3):
+        noted = []
+        for call in (KEYED[name], compiled):
+            READ.clear()
+            noted.append((call(x).tolist(), list(READ)))
+        assert noted[0] == noted[1]
 
 
 def counting(self, name):

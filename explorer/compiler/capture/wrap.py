@@ -282,17 +282,19 @@ def _mapping(t: Tracer, source: ir.Source, given: Any) -> Value:
     kind = type(given)
     table = DictValue(kind, source, given)
     raw = given if issubclass(kind, dict) else dict(given)
-    keys = guards.keys_of(raw)
+    keys = dict.keys(raw)
     if any(issubclass(type(key), torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
         _by_position(t, table, raw, source)
     else:
-        for key in keys:
+        entries = {}
+        for key, item in dict.items(raw):  # nothing is looked up: that would run the __hash__ of a key's class
             if not is_hashable_known(key):
                 unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
             k = t.from_python(key)
-            table.entries[k.key()] = [k, Lazy(ir.Item(source, key), dict.__getitem__(raw, key))]
+            entries[id(key)] = k.key(), [k, Lazy(ir.Item(source, key), item)]
             if hasattr(kind.__getitem__, "__code__"):
                 t.objects.raw_items.add(ir.Item(source, key))
+        table.entries = dict(entries[id(key)] for key in guards.keys_of(raw))
         table.unread = t
     if issubclass(kind, collections.defaultdict):
         table.factory = t.wrap(ir.Attr(source, "default_factory"), given.default_factory)

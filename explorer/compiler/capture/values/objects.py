@@ -11,7 +11,7 @@ import threading
 import types
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 
@@ -134,20 +134,38 @@ class Lazy:
         self.given = given
 
 
+Answer = TypeVar("Answer", int, bool)
+
+
 class ProgramKey:
     """An object whose class says in Python how it is hashed and compared, as a dictionary key."""
 
     def __init__(self, t: Tracer, value: ObjectValue) -> None:
         self.t = t
         self.value = value
-        self.number: int = value.special(t, "__hash__", []).known(t)
+        self.number = self._asked(lambda: hash(value.special(t, "__hash__", []).known(t)))
 
     def __hash__(self) -> int:
-        return hash(self.number)
+        return self.number
 
     def __eq__(self, other: object) -> bool:
         them = getattr(other, "value", None)
-        return self.t.same_or_equal(self.value, them if isinstance(them, Value) else self.t.from_python(other))
+        found = them if isinstance(them, Value) else self.t.from_python(other)
+        return self._asked(lambda: self.t.same_or_equal(self.value, found))
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        """What its methods say. One that changes what it has not made itself is left to Python: how often a container
+        asks is not told here."""
+        effects = self.t.effects
+        before, effects.oldest = effects.oldest, (made := next(NUMBERS))
+        try:
+            found = ask()
+            if effects.oldest < made:
+                name = self.value.cls.__name__
+                unsupported(reasons.OPERATION, f"a {name} in a container: its __hash__ or __eq__ has an effect")
+        finally:
+            effects.oldest = min(before, effects.oldest)
+        return found
 
 
 class ObjectValue(Value):
