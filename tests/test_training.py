@@ -1,6 +1,9 @@
 """Training as eager does it: each way to run a backward through a compiled function, beside the function itself."""
 
 import math
+import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -453,6 +456,40 @@ def test_a_graph_with_a_backward_is_compiled_where_anomaly_mode_is_on() -> None:
     (compile,) = record.data.compiles
     assert len(compile.halves) == 2 and compile.fallback is None
     assert "equal to eager" in repr(record)
+
+
+def root_of(x: torch.Tensor) -> torch.Tensor:
+    return torch.sqrt(x)
+
+
+ROOTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "function": lambda x: (root_of(x - 1) * 0).sum(),
+    "method": lambda x: ((x - 1).sqrt() * 0).sum(),
+}
+
+
+def backward_in_anomaly_mode(x: torch.Tensor) -> None:
+    with torch.autograd.set_detect_anomaly(True):
+        (root_of(x - 1) * 0).sum().backward()
+
+
+@pytest.mark.parametrize("name", [*ROOTS, "inside"])
+def test_anomaly_mode_tells_the_line_of_the_forward(name: str) -> None:
+    told = []
+    for compiled in (lambda call: call, explorer.compile):
+        x = torch.ones(3, requires_grad=True)
+        with (
+            pytest.warns(UserWarning, match="forward call that caused") as noted,
+            pytest.raises(RuntimeError) as raised,
+        ):
+            if name == "inside":
+                compiled(backward_in_anomaly_mode)(x)
+            else:
+                with torch.autograd.set_detect_anomaly(True):
+                    compiled(ROOTS[name])(x).backward()
+        (text,) = (str(each.message) for each in noted if "forward call" in str(each.message))
+        told.append((str(raised.value), re.findall(rf'"{re.escape(__file__)}", line (\d+)', text)[-1]))
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("view", ["expand(2, 3)", "view(-1)", "t()", "unsqueeze(0)", "narrow(-1, 0, 2)", "detach()"])

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from explorer.compiler.autograd.aliases import Returning, Views, Writing, overlaps, unviewed
 from explorer.compiler.autograd.backward import LEAF, After, Backward, hooks_of
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
+from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, info, set_versions
 from explorer.ir.joint import Compiled, Halves, Partitioned, Traced, placeholder_line
 from explorer.ir.program import Program
@@ -244,16 +245,46 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     where the outputs used do not come from it.
     """
     eager = functools.cache(plan.captured.module)
+    by_line = functools.cache(lambda: ByLine(plan.captured.module()))
     routes = Routes(plan)
     partial = [i for i, source in enumerate(routes.sources) if source and source != routes.all]
     anomaly_enabled = torch.is_anomaly_enabled
 
     def run(*inputs: Any) -> tuple[object, ...]:
-        if anomaly_enabled() or saving_hooked() or any(hooked(inputs[i]) for i in partial):
+        if anomaly_enabled():
+            return by_line().run(*inputs)  # type: ignore[no-any-return]
+        if saving_hooked() or any(hooked(inputs[i]) for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
     return run
+
+
+class ByLine(fx.Interpreter):
+    """Runs a captured graph node by node, each call in a frame of the program's own line, which anomaly mode tells."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.extra_traceback = False
+
+    def run_node(self, n: fx.Node) -> Any:
+        self.span = info(n).span if n.op != "output" else None
+        return super().run_node(n)
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _caller(self.span)(target, args, kwargs)
+
+    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _caller(self.span)(getattr(args[0], target), args[1:], kwargs)
+
+
+@functools.lru_cache(1000)
+def _caller(span: Span | None) -> Callable[..., Any]:
+    """What calls a function with these arguments, and is in a traceback as this line."""
+    call: Any = lambda function, args, kwargs: function(*args, **kwargs)  # noqa: E731
+    if span is not None:
+        call.__code__ = call.__code__.replace(co_filename=span.file, co_firstlineno=span.line, co_name="forward")
+    return call  # type: ignore[no-any-return]
 
 
 def unless_saving_hooked(captured: Graph, call: Callable[..., object]) -> Callable[..., object]:

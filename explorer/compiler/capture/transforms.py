@@ -221,13 +221,19 @@ def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(Fa
     return _make(t, "deterministic", (), (mode.known(t), warn_only.known(t)))
 
 
+def _set_anomaly(t: Tracer, mode: Any, check_nan: Value) -> Value:
+    """torch.autograd.set_detect_anomaly(...). What follows it has to run in the mode: that tells the line of each
+    operator."""
+    if mode and not torch.is_anomaly_enabled():
+        unsupported(reasons.OPERATION, "anomaly mode is turned on: from here on, operators run one by one")
+    return _make(t, "anomaly", (), (mode, check_nan.known(t)))
+
+
 table({
     # A label for a profiler: calls of operators are not what runs.
     torch.autograd.profiler.record_function: lambda t, name, args=Constant(None):
         t.from_python(contextlib.nullcontext).call(t, [], {}),
-    # torch.autograd.set_detect_anomaly(...).
-    torch.set_anomaly_enabled: lambda t, mode, check_nan=Constant(True):
-        _make(t, "anomaly", (), (mode.known(t), check_nan.known(t))),
+    torch.set_anomaly_enabled: lambda t, mode, check_nan=Constant(True): _set_anomaly(t, mode.known(t), check_nan),
     # torch.autograd.graph.disable_saved_tensors_hooks(...).
     saved_hooks._saved_tensors_hooks_disable: lambda t, message, *fail_if_non_empty:
         _make(t, "saved tensors hooks", (), (message.known(t),)),
