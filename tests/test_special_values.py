@@ -96,7 +96,7 @@ def test_rows(name: str) -> None:
 @pytest.mark.parametrize("of", [torch.var_mean, torch.std_mean])
 def test_the_mean_beside_a_spread(of: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
     x = torch.linspace(-2, 3, 48).sin().view(6, 8)
-    x[0, 0], x[1, 2], x[2, 3], x[3, 1], x[3, 6] = INF, -INF, NAN, INF, -INF
+    x[0, 0], x[1, 2], x[2, 3], x[3, 1], x[3, 6], x[4, 7], x[5, 3] = INF, -INF, NAN, INF, -INF, INF, INF
     for program in (lambda x: of(x, 1)[1], lambda x: of(x, dim=[0], correction=0, keepdim=True)[1], lambda x: of(x)[1]):
         agree(program, explorer.compile(program), x)
 
@@ -106,6 +106,30 @@ def test_a_deviation_whose_square_is_no_number(dtype: torch.dtype) -> None:
     x = torch.linspace(-2, 3, 48, dtype=torch.float64).sin().view(6, 8) * torch.finfo(dtype).max ** 0.7
     program = lambda x: x.std(1)  # noqa: E731
     agree(program, explorer.compile(program), x.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_sums_and_squares_that_are_no_numbers(dtype: torch.dtype) -> None:
+    largest = torch.finfo(dtype).max
+    x = torch.linspace(-2, 3, 48, dtype=torch.float64).sin().view(6, 8)
+    x[0], x[1, 1:3], x[2], x[3], x[4] = largest, largest, x[2] * largest**0.5, -largest / 2, x[4] * largest / 4
+    of_rows: list[Program] = [torch.var, torch.std, lambda x, *a: torch.var_mean(x, *a)[0], lambda x, *a: x.mean(*a)]
+    for program in (*of_rows, lambda x, *a: torch.var_mean(x, *a)[1], lambda x, *a: torch.std_mean(x, *a)[1]):
+        for dims in ((1,), ()) if dtype.itemsize >= 4 and program in of_rows[:2] else ((1,),):
+            each = lambda x, program=program, dims=dims: program(x, *dims)  # noqa: E731
+            given = x.to(dtype)[:3] if dims == () else x.to(dtype)
+            found, expected = explorer.compile(each)(given), each(given)
+            assert kind(found) == kind(expected)
+            torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_norm_of_elements_whose_sum_is_no_number(dtype: torch.dtype) -> None:
+    x = torch.linspace(-1, 1, 64, dtype=dtype).sin().view(2, 4, 8)
+    x[:, :, 1:3] = torch.finfo(dtype).max
+    for norm in (lambda x: F.layer_norm(x, (8,)), lambda x: F.group_norm(x.view(8, 1, 8), 1)):
+        found, expected = explorer.compile(norm)(x), norm(x)
+        assert torch.equal(found, expected) and torch.equal(found, torch.zeros_like(found))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

@@ -13,6 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ TORCHS: tuple[str, ...] = tuple(
     "softplus softplus_backward softshrink tanh_backward threshold threshold_backward rrelu_with_noise_backward "
     # softmax and norms
     "_softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _safe_softmax logsumexp "
-    "native_layer_norm native_layer_norm_backward native_group_norm_backward "
+    "native_layer_norm_backward native_group_norm_backward "
     "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
     "_batch_norm_with_update _batch_norm_with_update_functional _batch_norm_no_update native_batch_norm "
     "native_batch_norm_backward batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward "
@@ -143,12 +144,17 @@ def weighted(
     return resampled(x, wanted, bool(align_corners), *(() if recompute_scale_factor or not scales else scales))
 
 
-def running(call: Decomposition, *given: object, **named: object) -> object:
+def running(call: Decomposition, x: Tensor, *given: Any, **named: Any) -> object:
     """Eager's mean beside a spread runs along the elements: it is NaN after an infinity, but for one that is last."""
-    spread, average = call(*given, **named)
-    if average.is_complex():
+    spread, average = call(x, *given, **named)
+    if average.is_complex() or x.numel() == 0:
         return spread, average
-    return spread, average + torch.zeros_like(average).masked_fill(average.isinf() & spread.isnan(), math.nan)
+    dim = named.get("dim", given[0] if given and not isinstance(given[0], bool) else None)
+    dims = reduced_dims(x, [dim] if isinstance(dim, int) else dim)
+    last = functools.reduce(lambda part, d: part.narrow(d, x.shape[d] - 1, 1), dims, x).reshape(average.shape)
+    ends = last.isinf() & (x.isinf().sum(dims).view(average.shape) == 1)
+    lost = average.isinf() & spread.isnan() & ~ends
+    return spread, average + torch.zeros_like(average).masked_fill(lost, math.nan)
 
 
 EXACTLY: dict[object, Decomposition] = {
@@ -188,7 +194,8 @@ def _is_complex(x: Tensor, *_: object, **__: object) -> bool:
 @functools.cache
 def torchs() -> dict[Any, Decomposition]:
     """torch's decompositions named above."""
-    return dict(get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)]))
+    found: dict[Any, Any] = get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)])
+    return {each: of_batch_norm(rule) if "batch_norm" in each._schema.name else rule for each, rule in found.items()}
 
 
 def decompositions() -> dict[torch._ops.OpOverload, Decomposition]:
@@ -541,30 +548,60 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dty
 @DECOMPOSITIONS.rule(aten.var_mean.correction)
 @unless("complex numbers", _is_complex)
 def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
-    """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
-    return tuple(to(each, x.dtype) for each in _spread(to(x, computing_dtype(x.dtype)), dim, correction, keepdim))
+    """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes, on a CPU in float64 as eager"""
+    return [to(each, x.dtype) for each in _spread(x, dim, correction, keepdim)]
 
 
 def _spread(x: Tensor, dim: Dims, correction: float | None, keepdim: bool) -> list[Tensor]:
+    """(variance, mean), before they are rounded."""
     dims = reduced_dims(x, dim)
-    squares, average = moments(x, dims)
+    is_wide = x.device.type == "cpu" and not _OF_BATCH_NORM.get()
+    squares, average = moments(to(x, torch.float64 if is_wide else computing_dtype(x.dtype)), dims)
     count = count_of(x, dims)
     degrees = count - (1 if correction is None else correction) if count else 0
     found = squares / at_least_zero(degrees), average
     return [each if keepdim else aten.squeeze.dims(each, dims) for each in found]
 
 
+def _lone_spread(x: Tensor, dim: Dims, correction: float | None, keepdim: bool) -> Tensor:
+    """The variance where nobody asks for the mean: for a single one eager takes the mean in the precision of x."""
+    spread, average = _spread(x, dim, correction, keepdim)
+    if x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and spread.numel() == 1:
+        total = to(average * count_of(x, reduced_dims(x, dim)), x.dtype)
+        spread = spread + torch.where(total.isinf(), math.inf, 0.0)
+    return spread
+
+
 @DECOMPOSITIONS.rule(aten.std_mean.correction)
 @unless("complex numbers", _is_complex)
 def std_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
-    """std_mean(x) -> (sqrt(var), mean), on a CPU in float64, as eager does, which holds the squares of all float32"""
-    dtype = torch.float64 if x.device.type == "cpu" else computing_dtype(x.dtype)
-    spread, average = _spread(to(x, dtype), dim, correction, keepdim)
+    """std_mean(x) -> (sqrt(var), mean), rounded after the root"""
+    spread, average = _spread(x, dim, correction, keepdim)
     return to(spread.sqrt(), x.dtype), to(average, x.dtype)
 
 
 LONG = 1 << 18
 """Elements from which the moments over several dimensions are taken in steps."""
+
+
+_OF_BATCH_NORM = ContextVar("of batch norm", default=False)
+"""Whether the moments are those of a batch norm: eager sums its elements in their own precision."""
+
+
+def of_batch_norm(rule: Decomposition) -> Decomposition:
+    @functools.wraps(rule)
+    def decomposed(*args: object, **kwargs: object) -> object:
+        token = _OF_BATCH_NORM.set(True)
+        try:
+            return rule(*args, **kwargs)
+        finally:
+            _OF_BATCH_NORM.reset(token)
+
+    return decomposed
+
+
+SMALL = 2.0**-32
+"""What keeps a sum of large elements finite, and rounds none but the smallest."""
 
 
 def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
@@ -580,7 +617,10 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
         of_rows, means = moments(x, [last])
         between, average = moments(means, rest)
         return aten.sum.dim_IntList(of_rows, rest, True) + between * x.shape[last], average
-    average = aten.sum.dim_IntList(x, dims, True) / count
+    if _OF_BATCH_NORM.get():
+        average = aten.sum.dim_IntList(x, dims, True) / count
+    else:
+        average = aten.sum.dim_IntList(x * SMALL, dims, True) / (count * SMALL)
     deviation = x - average
     return aten.sum.dim_IntList(deviation * deviation, dims, True), average
 
@@ -589,14 +629,33 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
 @unless("complex numbers", _is_complex)
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var(x) -> var_mean(x)[0]"""
-    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+    return to(_lone_spread(x, dim, correction, keepdim), x.dtype)
 
 
 @DECOMPOSITIONS.rule(aten.std.correction)
 @unless("complex numbers", _is_complex)
 def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
-    """std(x) -> std_mean(x)[0]"""
-    return std_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+    """std(x) -> sqrt(var(x)), rounded after the root"""
+    return to(_lone_spread(x, dim, correction, keepdim).sqrt(), x.dtype)
+
+
+def normalized(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """((x - mean) / sqrt(variance + eps), mean, 1 / sqrt(variance + eps)), with the dimensions kept."""
+    squares, average = moments(x, dims)
+    rstd = torch.rsqrt(squares / count_of(x, dims) + eps)
+    return (x - average) * rstd, average, rstd
+
+
+@DECOMPOSITIONS.rule(aten.native_layer_norm.default)
+@unless("inputs without elements", lambda x, *_: x.numel() == 0)
+def native_layer_norm(x: Tensor, shape: Sizes, weight: Tensor | None, bias: Tensor | None, eps: float) -> object:
+    """native_layer_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd)"""
+    compute = computing_dtype(x.dtype)
+    made, average, rstd = normalized(to(x, compute), list(range(x.dim() - len(shape), x.dim())), eps)
+    made = made if weight is None else made * weight
+    made = made if bias is None else made + bias
+    kept = x.dtype if x.device.type == "cpu" else compute
+    return to(made, x.dtype), to(average, kept), to(rstd, kept)
 
 
 def is_scattered(x: Tensor, *_: object) -> bool:
@@ -611,10 +670,8 @@ def native_group_norm(
 ) -> object:
     """native_group_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd), group by group"""
     compute = computing_dtype(x.dtype)
-    grouped = to(x, compute).reshape(batch, groups, -1)
-    spread, average = var_mean(grouped, [2], correction=0, keepdim=True)
-    rstd = torch.rsqrt(spread + eps)
-    made = ((grouped - average) * rstd).view(x.shape)
+    made, average, rstd = normalized(to(x, compute).reshape(batch, groups, -1), [2], eps)
+    made = made.view(x.shape)
     per_channel = [1, channels] + [1] * (x.dim() - 2)
     if weight is not None:
         made = made * to(weight, compute).view(per_channel)
