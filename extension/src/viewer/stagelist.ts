@@ -66,8 +66,9 @@ export function StageList(
         () => (unchanged.value = !shown), {
       "aria-pressed": String(shown),
     });
+    const staged = sum(stages.filter(each => !each.depth), each => each.seconds);
     fill(heading,
-      h("span", `Compilation · ${seconds(Math.max(compile?.seconds ?? 0, sum(stages.filter(each => !each.depth), each => each.seconds)))}`),
+      h("span", `Compilation · ${seconds(Math.max(compile?.seconds ?? 0, staged))}`),
       ...(same > 0 ? [toggle] : []));
     const own = ownSeconds(stages);
     const total = Math.max(sum([...own.values()], each => each), 1e-9);

@@ -144,7 +144,7 @@ function ofEngines(old: CompileData, fresh: CompileData): ChangedFact[] {
   const groups = (kind: string) => (compile: CompileData) => (compile.halves ?? []).flatMap(half => {
     const origins = new Map(half.operations?.map(each => [each.id, each.origins]));
     return (half.schedule?.items ?? []).filter(each => (each.kind === "extern") === (kind === "extern"))
-      .map(each => [...new Set(each.operations.flatMap(one => origins.get(one) ?? []).map(operator))].sort().join(" + "));
+      .map(each => [...new Set(each.operations.flatMap(id => origins.get(id) ?? []).map(operator))].sort().join(" + "));
   });
   const guarded = (compile: CompileData) =>
     [...new Set(

@@ -54,7 +54,8 @@ function content(context: Context, cards: Cards): HTMLElement[] {
       : "No capture has ended, so nothing is known of graph breaks.";
   const files = context.model.files.value;
   const python = record.eager?.length
-    ? record.eager.filter(each => each.reached !== false).map(each => h("li", h("code", each.what), ...at(context, each.span), `: ${each.why}${took(each)}`))
+    ? record.eager.filter(each => each.reached !== false)
+      .map(each => h("li", h("code", each.what), ...at(context, each.span), `: ${each.why}${took(each)}`))
     : (record.coverage.python ?? []).map(each => h("li", h("code", files.inText(each))));
   return [
     ...diagnosis(context),
