@@ -114,7 +114,7 @@ def test_what_a_strangers_record_says_is_not_trusted() -> None:
 
 def tiles(fn: Any, *inputs: Tensor) -> list[str]:
     record = explorer.explore(fn, time=False, target="cuda:sm_90")(*inputs)
-    return [fact.partition(": ")[2] for kernel in record.kernels for fact in kernel.facts if fact.startswith("tiles")]
+    return [fact.partition(": ")[2] for kernel in record.kernels for fact in kernel.facts if fact.startswith("tiling")]
 
 
 def test_why_a_kernel_for_a_card_has_its_tiles() -> None:

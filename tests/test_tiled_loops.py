@@ -112,7 +112,7 @@ REASONS: list[tuple[Callable[..., Any], tuple[int, int], str]] = [
     (lambda x: x * 2, SQUARE, "vector lanes along x0, the last axis"),
     (across, SQUARE, "tiles of 64 by 64, as a load is contiguous along x0, not along x1"),
     (total, SQUARE, "vector lanes share a row along r0"),
-    (total, (4, 8), "vector lanes share a row along r0; one thread, as 32 points are fewer than"),
+    (total, (4, 8), "vector lanes share a row along r0; one thread: threads pay off from"),
     (
         torch.sum,
         SQUARE,

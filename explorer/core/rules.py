@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import Unsupported, Why, reason
@@ -61,8 +61,8 @@ class RuleTable(Mapping[K, F], Generic[K, F]):
 
     def now(self) -> Mapping[K, F]:
         """The rules that are in force, for many look-ups while no others come into force."""
-        own: Any = {key: rule for (name, key), rule in _in_force.get().table.items() if name == self.name}
-        return {**self._rules, **own} if own else self._rules
+        own = {key: rule for (name, key), rule in _in_force.get().table.items() if name == self.name}
+        return {**self._rules, **cast("dict[K, F]", own)} if own else self._rules
 
     def own(self, key: K) -> OwnRule | None:
         """The person's own rule that is in force for `key`."""

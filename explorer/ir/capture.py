@@ -39,23 +39,25 @@ class _Asked:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def _source(cls: type[T]) -> type[T]:
     """A frozen dataclass that computes its hash and its name when they are asked first."""
-    made: Any = dataclass(frozen=True, slots=True)(cls)
-    made.__hash__ = _once("_hash", made.__hash__)
-    made.name = property(_once("_name", made.name.fget))
-    return made  # type: ignore[no-any-return]
+    made = dataclass(frozen=True, slots=True)(cls)
+    made.__hash__ = _once("_hash", made.__hash__)  # type: ignore[assignment, method-assign]
+    made.name = property(_once("_name", made.name.fget))  # type: ignore[attr-defined]
+    return made
 
 
-def _once(slot: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _once(slot: str, compute: Callable[[T], R]) -> Callable[[T], R]:
     kept = operator.attrgetter(slot)
 
-    def asked(source: Any) -> Any:
+    def asked(source: T) -> R:
         try:
-            return kept(source)
+            known: R = kept(source)
+            return known
         except AttributeError:
             found = compute(source)
             object.__setattr__(source, slot, found)
@@ -241,7 +243,12 @@ def root(source: Source) -> Source:
     return source if isinstance(source, (Local, Global, Known)) else _root(source)
 
 
-_root: Callable[[Source], Local | Global | Known] = _once("_root", lambda source: root(source.base))
+def _of_base(source: Source) -> Source:
+    assert not isinstance(source, (Local, Global, Known))
+    return root(source.base)
+
+
+_root = _once("_root", _of_base)
 
 
 def item_of(base: Any, key: object) -> object:

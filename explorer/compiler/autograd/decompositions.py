@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -144,13 +144,13 @@ def weighted(
     return resampled(x, wanted, bool(align_corners), *(() if recompute_scale_factor or not scales else scales))
 
 
-def running(call: Decomposition, x: Tensor, *given: Any, **named: Any) -> object:
+def running(call: Decomposition, x: Tensor, *given: object, **named: object) -> object:
     """Eager's mean beside a spread runs along the elements: it is NaN after an infinity, but for one that is last."""
     spread, average = call(x, *given, **named)
     if average.is_complex() or x.numel() == 0:
         return spread, average
     dim = named.get("dim", given[0] if given and not isinstance(given[0], bool) else None)
-    dims = reduced_dims(x, [dim] if isinstance(dim, int) else dim)
+    dims = reduced_dims(x, [dim] if isinstance(dim, int) else cast("Sequence[int] | None", dim))
     last = functools.reduce(lambda part, d: part.narrow(d, x.shape[d] - 1, 1), dims, x).reshape(average.shape)
     ends = last.isinf() & (x.isinf().sum(dims).view(average.shape) == 1)
     lost = average.isinf() & spread.isnan() & ~ends
@@ -194,8 +194,8 @@ def _is_complex(x: Tensor, *_: object, **__: object) -> bool:
 @functools.cache
 def torchs() -> dict[Any, Decomposition]:
     """torch's decompositions named above."""
-    found: dict[Any, Any] = get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)])
-    return {each: of_batch_norm(rule) if "batch_norm" in each._schema.name else rule for each, rule in found.items()}
+    found = get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)])
+    return {each: of_batch_norm(rule) if "batch_norm" in str(each) else rule for each, rule in found.items()}
 
 
 def decompositions() -> dict[torch._ops.OpOverload, Decomposition]:

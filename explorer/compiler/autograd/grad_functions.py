@@ -127,7 +127,7 @@ def record(
     counts: Counter[str] = Counter()
     order: list[Any] = []
 
-    def name(grad_fn: Any) -> str:
+    def name(grad_fn: torch.autograd.graph.Node) -> str:
         if id(grad_fn) not in named:
             kind = grad_fn.name().rpartition("::")[2]
             counts[kind] += 1

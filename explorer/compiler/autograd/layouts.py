@@ -119,7 +119,7 @@ def expression(value: object) -> Any:
     return value.node.expr
 
 
-def size_weight(value: Any) -> int:
+def size_weight(value: int | torch.SymInt) -> int:
     """A number to compare costs by: the size in the example. It decides nothing that results depend on."""
     if isinstance(value, torch.SymInt):
         return hint(value.node.expr, example_values(value.node.shape_env))

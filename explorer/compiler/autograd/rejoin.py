@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -134,7 +135,7 @@ def hooking(call: Half, outputs: Sequence[int]) -> Half:
     return run
 
 
-def wants_gradient(node: Any) -> bool:
+def wants_gradient(node: fx.Node) -> bool:
     value = info(node).value
     return isinstance(value, Tensor) and value.requires_grad
 
@@ -267,24 +268,24 @@ class ByLine(fx.Interpreter):
         super().__init__(module)
         self.extra_traceback = False
 
-    def run_node(self, n: fx.Node) -> Any:
+    def run_node(self, n: fx.Node) -> object:
         self.span = info(n).span if n.op != "output" else None
         return super().run_node(n)
 
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         return _caller(self.span)(target, args, kwargs)
 
-    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return _caller(self.span)(getattr(args[0], target), args[1:], kwargs)
+    def call_method(self, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        return _caller(self.span)(getattr(args[0], str(target)), args[1:], kwargs)
 
 
 @functools.lru_cache(1000)
-def _caller(span: Span | None) -> Callable[..., Any]:
+def _caller(span: Span | None) -> Callable[..., object]:
     """What calls a function with these arguments, and is in a traceback as this line."""
-    call: Any = lambda function, args, kwargs: function(*args, **kwargs)  # noqa: E731
+    call = cast(FunctionType, lambda function, args, kwargs: function(*args, **kwargs))
     if span is not None:
         call.__code__ = call.__code__.replace(co_filename=span.file, co_firstlineno=span.line, co_name="forward")
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def unless_saving_hooked(captured: Graph, call: Callable[..., object]) -> Callable[..., object]:

@@ -187,7 +187,7 @@ class LaidOut(FakeTensorMode):
             return self._laid_out(func, args, kwargs or {}, result)
         return self._strided(func, traits, args, kwargs or {}, result) if isinstance(result, Tensor) else result
 
-    def _laid_out(self, func: Any, args: Any, kwargs: Mapping[str, object], result: Any) -> Any:
+    def _laid_out(self, func: OpOverload, args: Any, kwargs: Mapping[str, object], result: Any) -> object:
         """The result of an operator that a table above names, with the strides that the table says."""
         suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
         if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():
@@ -223,7 +223,9 @@ class LaidOut(FakeTensorMode):
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return self._strided(func, _traits(func), args, kwargs, result)
 
-    def _strided(self, func: Any, traits: Traits, args: Any, kwargs: Mapping[str, object], result: Tensor) -> Tensor:
+    def _strided(
+        self, func: OpOverload, traits: Traits, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+    ) -> Tensor:
         """The result with the strides that the kernel gives it, where the rule on tensors without data differs."""
         given = _mixed(func, args) if traits.goes_through_elements else []
         if given or _is_unruled(func, args, result):
@@ -264,7 +266,7 @@ class Traits:
 
 
 @functools.cache
-def _traits(func: Any) -> Traits:
+def _traits(func: OpOverload) -> Traits:
     writes = func._schema.is_mutable
     return Traits(
         may_write=writes or func in BATCH_NORMS,

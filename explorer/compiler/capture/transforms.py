@@ -221,7 +221,7 @@ def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(Fa
     return _make(t, "deterministic", (), (mode.known(t), warn_only.known(t)))
 
 
-def _set_anomaly(t: Tracer, mode: Any, check_nan: Value) -> Value:
+def _set_anomaly(t: Tracer, mode: object, check_nan: Value) -> Value:
     """torch.autograd.set_detect_anomaly(...). What follows it has to run in the mode: that tells the line of each
     operator."""
     if mode and not torch.is_anomaly_enabled():

@@ -51,7 +51,7 @@ FAMILIES = (
 """The same by how the name begins."""
 
 
-def why_library(target: Any) -> str:
+def why_library(target: torch._ops.OpOverload) -> str:
     if is_random(target):
         return reasons.RANDOM
     namespace, _, name = target._schema.name.partition("::")
