@@ -26,8 +26,8 @@ SERVED = 300
 """Calls of one function for which it is kept which graphs ran in them."""
 
 ALL_TIMED, EVERY = 1000, 19
-"""Runs of a graph that are timed; of those after them each EVERYth, which stands for as many: a prime, since what a
-program does every 2, 5 or 8 runs would else be met always or never."""
+"""The first runs of a graph are all timed; after them every EVERYth, which stands for as many. It is a prime: a program
+may do something every 2, 5 or 8 runs, which would otherwise be timed always or never."""
 
 LONGEST = 3.0
 """Seconds of a call that is short enough for the next one to be measured: each operation in it is noted."""
