@@ -1,6 +1,7 @@
 """Makes tests/ importable (`from programs import ZOO`), seeds every test, and skips `gpu` tests where there is none."""
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -79,6 +80,32 @@ def stock_as_far_as_it_gets() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def quick_seeds() -> Iterator[None]:
+    """For each kind of device that is not here, torch.manual_seed keeps the text of its stack."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (torch.cuda, torch.xpu, torch.mtia):
+            if not kind.is_available():
+                patch.setattr(kind, "manual_seed_all", lambda seed: None)
+        yield
+
+
+@pytest.fixture
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """What the program logs at INFO and above. pytest's own caplog is switched off (pyproject.toml): around each test
+    it gives every logger of torch a handler, for which torch then writes its structured trace."""
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign, assignment]
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    yield records
+    root.setLevel(level)
+    root.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
 def long_lived(unmeasured_guards: None) -> Iterator[None]:
     """What was imported stays: no garbage collection, which IPython and some tests ask for, looks through it; and the
     old generation is looked through rarely."""
@@ -104,6 +131,5 @@ def fresh_dynamo() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def seed() -> int:
-    """For the devices that are here: for each kind that is not, torch.manual_seed keeps the text of its stack."""
-    (torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed)(0)
+    torch.manual_seed(0)
     return 0

@@ -37,7 +37,7 @@ def test_an_operator_without_generated_code_is_reported_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("level", [logging.WARNING, logging.DEBUG])
-def test_the_programs_log_shows_what_it_would_without_a_watcher(level: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_programs_log_shows_what_it_would_without_a_watcher(level: int, logged: list[logging.LogRecord]) -> None:
     logger = logging.getLogger("a log of hints")
     logger.setLevel(level)
     seen = Observation()
@@ -49,7 +49,7 @@ def test_the_programs_log_shows_what_it_would_without_a_watcher(level: int, capl
         told.info("Using FallbackKernel: %s", "aten.x")
         told.warning(("Grad tensors %s will be copied ", "during cudagraphs execution."), ["p"])
     assert not isinstance(graph.perf_hint_log, hints.ReportingLogger)
-    shown = [(record.getMessage(), record.filename) for record in caplog.records if record.name == logger.name]
+    shown = [(record.getMessage(), record.filename) for record in logged if record.name == logger.name]
     expected = [("Using FallbackKernel: aten.x", "test_hints.py")]
     assert shown[:1] == (expected if level == logging.DEBUG else [])
     said = [event.fields["said"] for each in seen.compiles for event in each.frozen({}).events]

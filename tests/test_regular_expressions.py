@@ -71,7 +71,11 @@ def slowed(expression: str, flag: int, done: str) -> str:
         return long > 8 * max(short, SUSPECT / 2)
 
     for attack in attacks(expression):
-        if seconds(attack(LENGTH)) > SUSPECT and all(grows(attack) for _ in range(5)):
+        if (
+            seconds(attack(LENGTH // 4)) > SUSPECT / 16
+            and seconds(attack(LENGTH)) > SUSPECT
+            and all(grows(attack) for _ in range(5))
+        ):
             return attack(20)
     return ""
 
