@@ -46,7 +46,7 @@ UNMARKED = (
 _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 """A dynamic size that is 0 or 1."""
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\)")
-_NOW = re.compile(r"(\S{1,400}) = (-?\d{1,20})(?=, |\Z)")
+_NOW = re.compile(r"(?<!\S)(\S+) = (-?\d{1,20})(?=, |\Z)")
 """A value with which a relation between sizes failed."""
 
 
