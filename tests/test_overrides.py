@@ -112,6 +112,35 @@ def test_gradients_reach_the_subclass(cls):
     assert found[0] == found[1]
 
 
+RETURNING_THEIR_ARGUMENT = [
+    (torch.Tensor.type_as, lambda x, y: (x, y)),
+    (torch.Tensor.mul_, lambda x, y: (x, y)),
+    (torch.Tensor.to, lambda x, y: (x, y)),
+    (torch.add, lambda x, y: (x, y, x)),
+    (torch.atleast_1d, lambda x, y: (x, y)),
+    (torch.Tensor.expand_as, lambda x, y: (x, y)),
+]
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("function, given", RETURNING_THEIR_ARGUMENT)
+def test_an_argument_that_a_function_returns_is_a_new_tensor_of_the_class_of_another(function, given, later):
+    def program(x, y):
+        args = given(x, y)
+        if later:
+            y + 1
+        made = function(*args[:2], out=args[2]) if len(args) > 2 else function(*args)
+        first = made if isinstance(made, torch.Tensor) else made[0]
+        return first, x, first is x
+
+    found = []
+    for call in (program, explorer.compile(program, fullgraph=True)):
+        x, y = torch.arange(3.0), torch.ones(3).as_subclass(Plain)
+        first, again, same = call(x, y)
+        found.append((plain(first), plain(again), same, first is x, first.data_ptr() == x.data_ptr(), plain(x)))
+    assert found[0] == found[1]
+
+
 def test_another_class_compiles_again():
     call = explorer.compile(lambda x: torch.sigmoid(x), fullgraph=True)
     for cls in (*CLASSES, *CLASSES):

@@ -114,7 +114,7 @@ def _plain_function(
 
 
 def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value:
-    """A result as the class's, where it is a tensor; one that a node after `last` made is not made again."""
+    """A result as the class's, where it is a tensor; one that a call after `last` made is not made again."""
     if isinstance(value, (TupleValue, ListValue)):
         items = [_of_class(t, item, cls, last) for item in value.unpack(t)]
         return TupleValue(items, value.cls) if isinstance(value, TupleValue) else ListValue(items)
@@ -123,7 +123,7 @@ def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value
     node = value.node.graph._root._prev
     while node not in (last, value.node, value.node.graph._root):
         node = node._prev
-    if node is not value.node or value.node is last or is_wrapper(value.fake):
+    if node is not value.node or node is last or not node.op.startswith("call_") or is_wrapper(value.fake):
         return value.as_class(t, cls)
     value.cls = cls
     return value
