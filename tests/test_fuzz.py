@@ -3,8 +3,10 @@
 import datetime
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 import torch
 
 from benchmarks.fuzz.observe import Fact, Observer
-from benchmarks.fuzz.program import Program, grow
+from benchmarks.fuzz.program import Program, TooLong, at_most, grow
 from benchmarks.fuzz.shrink import shrunk
 from benchmarks.fuzz.stream import isolated, stream
 from benchmarks.fuzz.trial import Difference, compared, difference, meaningful, observed
@@ -131,6 +133,39 @@ def test_tensors_without_values_are_compared_by_what_they_say():
         for other in (real, meta.t(), meta.double(), meta[:1]):
             assert difference(told(meta), told(other), exact) is not None
             assert difference(told(other), told(meta), exact) is not None
+
+
+def test_a_tensor_that_left_its_vmap_is_compared_by_what_is_inside():
+    def told(x, in_dim=0):
+        left = []
+        torch.vmap(lambda row: left.append(row * 2) or row, in_dim)(x)
+        torch.vmap(torch.vmap(lambda row: left.append(row) or row))(x)
+        observer = Observer()
+        observer.see("GL", left)
+        return observer.finish()
+
+    x = torch.ones(2, 2)
+    assert difference(told(x), told(x), exact=True) is None
+    assert difference(told(x), told(x * 2), exact=True) is not None
+    assert difference(told(x), told(x.double()), exact=True) is not None
+    assert difference(told(x), told(x, 1), exact=True) is not None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_program_is_stopped_again_where_the_first_time_is_lost():
+    class Swallows:
+        def __del__(self):
+            while not lost:
+                pass
+
+    lost = []
+    with pytest.raises(TooLong), at_most(0.05):
+        before = signal.getsignal(signal.SIGALRM)
+        signal.signal(signal.SIGALRM, lambda *seen: (lost.append(seen), before(*seen)))
+        Swallows()
+        while len(lost) < 100:
+            time.sleep(0.01)
+    assert len(lost) == 2
 
 
 def test_numbers_in_texts_may_be_rounded():

@@ -316,6 +316,9 @@ class Observer:
         self.tell(place, f"raised {name}: {text} | cause {cause}")
 
     def _tensor(self, place: str, value: Tensor) -> None:
+        if torch._C._functorch.is_batchedtensor(value):  # it left its vmap, and no operator takes it
+            self.tell(place, f"batched {value.dtype} {tuple(value.shape)} {torch._C._functorch.maybe_get_bdim(value)}")
+            return self.see(f"{place}.batch", torch._C._functorch.get_unwrapped(value))
         try:
             plain = value.layout == torch.strided and type(value) in (Tensor, nn.Parameter, nn.Buffer)
         except Exception:

@@ -169,7 +169,7 @@ def at_most(seconds: float) -> Iterator[None]:
         raise TooLong(f"more than {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)  # again: Python drops what is raised in a destructor, say
     try:
         yield
     finally:
