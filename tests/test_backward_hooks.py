@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import explorer
 from trained import CASES, T, case, check_as_in_eager
 
 
@@ -372,3 +373,79 @@ def written_after_a_break(c):
 @pytest.mark.parametrize("name", [name for name, program in CASES.items() if program.__module__ == __name__])
 def test_as_in_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_as_in_eager(name, monkeypatch)
+
+
+class Told(torch.autograd.Function):
+    log: list[str] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        Told.log.append("backward")
+        return g
+
+
+def with_hook(y):
+    v = y * 2
+    v.register_hook(lambda g: Told.log.append(g is None))
+    return v * 2
+
+
+def with_hook_of_its_function(y):
+    v = y * 2
+    v.grad_fn.register_hook(lambda made, given: Told.log.append("node"))
+    return v * 2
+
+
+def with_hook_of_a_leaf(y):
+    y.register_post_accumulate_grad_hook(lambda x: Told.log.append("leaf"))
+    return y
+
+
+BEFORE = {
+    "saves": torch.exp,
+    "has no derivative": torch.unique,
+    "of the program": Told.apply,
+    "hook": with_hook,
+    "hook of a function": with_hook_of_its_function,
+    "hook of a leaf": with_hook_of_a_leaf,
+}
+FRAMES = {
+    "two results": lambda u, x: (u * 2, x * 3),
+    "one of both": lambda u, x: (x * u, x * 3),
+    "one after the other": lambda u, x: ((y := x * 2), y * u),
+    "written unseen": lambda u, x: (torch.no_grad()(u.mul_)(2), x * 3, x * 4)[1:],
+}
+
+
+@pytest.mark.parametrize("compiled_before", [False, True])
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("before", BEFORE)
+def test_what_computed_an_input_is_reached_from_the_results_that_come_from_it(before, frame, compiled_before):
+    """Its functions run, raise and free what they saved for these alone."""
+
+    def outcome(c, order):
+        Told.log.clear()
+        x, y = T(3), T(3, seed=1)
+        u = BEFORE[before](y)
+        if compiled_before:
+            u = c(torch.cos)(u)
+        if frame == "written unseen" and u is y:
+            u = y.detach()
+        results = c(FRAMES[frame])(u, x)
+        said = []
+        for k in order:
+            try:
+                results[k].sum().backward()
+            except RuntimeError as error:
+                said.append(str(error))
+        return said, [each if each is None else each.tolist() for each in (x.grad, y.grad)], list(Told.log)
+
+    for order in ((0,), (1,), (0, 1), (1, 0)):
+        expected, got = (outcome(each, order) for each in (lambda f: f, explorer.compile))
+        assert got[0] == expected[0] and got[2] == expected[2], order
+        for one, other in zip(expected[1], got[1], strict=True):
+            assert one is other is None or one == pytest.approx(other), order

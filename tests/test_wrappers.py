@@ -371,5 +371,23 @@ def test_a_wrapper_that_changes_in_place(name, made):
     for call in (change, explorer.compile(change)):
         x = torch.arange(3.0) if made else two()
         result, other = call(x)
-        found.append((result.shape, result.a.tolist(), result.a.shape, x.shape, str(other)))
+        found.append((result.shape, result.stride(), result.a.tolist(), result.a.shape, x.shape, str(other)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("change", [lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.squeeze_(0)])
+def test_a_wrapper_keeps_its_axes_where_a_tensor_that_it_is_made_of_gets_others(change):
+    def wrapped(x):
+        made = Scaled(x, 3)
+        change(x)
+        return made, x
+
+    def called(x):
+        return x * 2, x.shape, x.stride()
+
+    found = []
+    for each in (lambda f: f, explorer.compile):
+        made, x = each(wrapped)(torch.arange(3.0).reshape(1, 3))
+        later = each(called)(made)
+        found.append((made.shape, made.stride(), made.data_.stride(), x.shape, inside(later)))
     assert found[0] == found[1]

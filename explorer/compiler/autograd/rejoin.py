@@ -75,6 +75,10 @@ def plain(program: Program) -> Callable[[Iterable[object]], tuple[object, ...]]:
     return call
 
 
+class OfGraph(torch.autograd.Function):
+    """The function of a compiled graph: a backward that comes to it without a gradient changes nothing."""
+
+
 def training(halves: Halves) -> tuple[Half, Backward]:
     """Forward and backward as one torch.autograd.Function; the call yields the forward outputs."""
     parts = halves.plan
@@ -90,7 +94,7 @@ def training(halves: Halves) -> tuple[Half, Backward]:
         if not flows and isinstance(info(node).value, Tensor)
     ]
 
-    class Joined(torch.autograd.Function):
+    class Joined(OfGraph):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
             given = inputs[:arity] if before else inputs
@@ -109,8 +113,9 @@ def training(halves: Halves) -> tuple[Half, Backward]:
             return going_back(ctx, tangents)
 
     apply = applying(Joined)
+    seen = {mutation.index for mutation in signature.mutations if mutation.output is not None}
     given = enumerate(zip(parts.captured.inputs, going_back.routes.sources, strict=True))
-    unreached = {i for i, (node, source) in given if wants_gradient(node) and not source} - set(signature.written)
+    unreached = {i for i, (node, source) in given if wants_gradient(node) and not source} - seen
     call: Half = lambda inputs: apply(*inputs)  # noqa: E731
     separate = [k for k in going_back.flowing if k not in later] if len(going_back.flowing) > 1 else []
     if before or unreached:  # a hook behind an input that eager's backward never reaches would see None
@@ -241,9 +246,9 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
 def unobserved(plan: Partitioned, call: Call) -> Call:
     """`call`, unless somebody looks at what eager does operator by operator: eager's own run then.
 
-    Anomaly mode tells which operator made a NaN. Hooks of saved tensors see what each operator saves. A hook
-    of an input sees None where the one backward function has nothing for it, and eager does not reach the input at all
-    where the outputs used do not come from it.
+    Anomaly mode tells which operator made a NaN. Hooks of saved tensors see what each operator saves. Where the one
+    backward function has nothing for an input, autograd still goes on to what computed the input. Eager does not get
+    there from outputs that do not come from it.
     """
     eager = functools.cache(plan.captured.module)
     by_line = functools.cache(lambda: ByLine(plan.captured.module()))
@@ -254,11 +259,29 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     def run(*inputs: Any) -> tuple[object, ...]:
         if anomaly_enabled():
             return by_line().run(*inputs)  # type: ignore[no-any-return]
-        if saving_hooked() or any(hooked(inputs[i]) for i in partial):
+        if saving_hooked() or any(hooked(x := inputs[i]) or notices_none(x) for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
     return run
+
+
+def notices_none(value: Tensor) -> bool:
+    """Whether a backward that goes on from a tensor without a gradient may be seen: hooks get None, functions run,
+    raise or free what they saved."""
+    pending = [] if value.grad_fn is None else [value.grad_fn]
+    seen = set(pending)
+    while pending:
+        grad_fn: Any = pending.pop()
+        if (leaf := getattr(grad_fn, "variable", None)) is not None:
+            if hooked(leaf):
+                return True
+        elif not issubclass(getattr(type(grad_fn), "_forward_cls", object), (OfGraph, After)):
+            return True
+        following = {each for each, _ in grad_fn.next_functions if each is not None} - seen
+        seen |= following
+        pending += following
+    return False
 
 
 class ByLine(fx.Interpreter):
@@ -305,7 +328,8 @@ def saving_hooked() -> bool:
 
 def hooked(value: Tensor) -> bool:
     """Whether a hook sees the gradient of a tensor, or of the one that it is a view of."""
-    return bool(value._backward_hooks or value._base is not None and value._base._backward_hooks)
+    own = value._backward_hooks or value._post_accumulate_grad_hooks
+    return bool(own or value._base is not None and value._base._backward_hooks)
 
 
 def description(plan: Traced | Partitioned) -> Text:

@@ -527,9 +527,17 @@ def _has_same_parts(made: Any, wrapper: Any, parts: Mapping[str, torch.Tensor]) 
     if type(made) is not type(wrapper):
         return False
     taken, again = wrapper.__tensor_flatten__(), made.__tensor_flatten__()
+    if not wrapper.is_nested and _axes(made) != _axes(wrapper):  # what is inside got others since
+        return False
     if not guards.is_same_value((again, _attributes(made, again[0])), (taken, _attributes(wrapper, taken[0]))):
         return False
     return all(_is_part(getattr(made, name), part) for name, part in parts.items())
+
+
+def _axes(wrapper: torch.Tensor) -> list[object]:
+    """Its sizes, strides and offset, as numbers."""
+    found = [*wrapper.shape, *wrapper.stride(), wrapper.storage_offset()]
+    return [each.node.hint if isinstance(each, torch.SymInt) else each for each in found]
 
 
 def _is_part(inside: Any, part: Any) -> bool:
