@@ -143,6 +143,28 @@ def test_errors_are_eagers_and_leave_no_level_open(function):
     assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0 and eager_transforms.JVP_NESTING == 0
 
 
+REFUSED = {
+    "a new tensor": lambda q: torch.ones(3).requires_grad_(False) * q,
+    "an argument": lambda q: (q * 1).requires_grad_(q.requires_grad),
+    "a closed over tensor": lambda q: torch.Tensor.requires_grad_(X, False) * q,
+    "a method's value": lambda q: q * 2 if q.sin().requires_grad_(requires_grad=False) is None else q,
+}
+X = torch.ones(3)
+
+
+@pytest.mark.parametrize("transform", [torch.func.vmap, lambda f: torch.func.grad(lambda q: f(q).sum())])
+@pytest.mark.parametrize("name", REFUSED)
+def test_requires_grad_that_changes_nothing_is_refused_at_a_level(name, transform):
+    def program(x):
+        try:
+            return transform(REFUSED[name])(x)
+        except RuntimeError as error:
+            return str(error)
+
+    assert explorer.compile(program)(torch.ones(2, 3)) == program(torch.ones(2, 3))
+    assert torch.equal(explorer.compile(lambda x: x.requires_grad_(False) * 2)(X), X * 2)
+
+
 def test_a_compiled_function_inside_a_transform_runs_eagerly():
     compiled, x = explorer.compile(torch.sin), torch.randn(3)
     for _ in range(2):

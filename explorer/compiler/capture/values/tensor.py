@@ -428,7 +428,7 @@ class TensorValue(Value):
 
     def _require_grad(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
         wanted = (args[0] if args else kwargs.get("requires_grad", Constant(True))).known(t)
-        if wanted is self.fake.requires_grad:
+        if wanted is self.fake.requires_grad and not t.torch_state.levels:  # inside of a transform torch refuses it
             return self
         if self.given is not None:
             unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
