@@ -281,7 +281,8 @@ UNIT_LINES = 1500
 """Lines of kernels from which on they are compiled as several units at a time."""
 
 TRIMMED = "00"
-"""A new library whose name begins so has the folder looked over: one in 256, as each of the many files is asked for its size."""
+"""A new library whose name begins so has the folder looked over: one in 256, as each of the many files is asked for its
+size."""
 
 FORBIDDEN = "failed to map segment"
 """What the loader says where code may not be run from a folder; another may serve."""
