@@ -108,7 +108,7 @@ def noted(warned: Warned = frozenset()) -> AbstractContextManager[OutputKinds]:
 
 
 def warned_already() -> Warned:
-    return frozenset(key for shown in _warned().values() for key in shown or () if isinstance(key, tuple))
+    return frozenset(key for shown in _warned().values() for key in shown if isinstance(key, tuple))
 
 
 @contextmanager
@@ -607,16 +607,13 @@ def _put_filters(value: list[object]) -> None:
         warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
-def _warned() -> dict[str, dict[object, object] | None]:
-    """Which warnings each module has shown already."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        shown = getattr(module, "__dict__", {}).get("__warningregistry__")
-        found[name] = None if shown is None else dict(shown)
-    return found
+def _warned() -> dict[str, dict[object, object]]:
+    """Which warnings each module has shown already, of those that have shown one."""
+    found = ((name, getattr(module, "__dict__", {})) for name, module in list(sys.modules.items()))
+    return {name: dict(own["__warningregistry__"]) for name, own in found if "__warningregistry__" in own}
 
 
-def _put_warned(value: dict[str, dict[object, object] | None]) -> None:
+def _put_warned(value: dict[str, dict[object, object]]) -> None:
     for name, module in list(sys.modules.items()):
         shown = getattr(module, "__dict__", {}).get("__warningregistry__")
         before = value.get(name)
