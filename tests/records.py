@@ -204,7 +204,7 @@ def compiled() -> CompileData:
             RewriteData("f0/2", "nothing reads it", "aten.dead", "aten.neg(x)"),
             RewriteData("f0/2", "the same call", "aten.twice", "aten.mul(x, scale)", "aten.mul", "aten.mul(x, scale)"),
             RewriteData("f0/4", "computed in loops", "aten.mul", "", "buf0", "",
-                        (WhyData("lower.output", "The graph returns it"),)),
+                        (WhyData("lower.output", "the graph returns it"),)),
         ),
     )  # fmt: skip
 

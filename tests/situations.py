@@ -782,12 +782,12 @@ def faster() -> Record:
     return ours(lambda x: torch.sin(x) * torch.cos(x) + x, torch.randn(1024, 1024), time=True)
 
 
-@situation("Why is a matrix product not fused?", "A library call runs as it is", listing="schedule")
+@situation("Why is a matrix product not fused?", "a library call runs as it is", listing="schedule")
 def product_apart() -> Record:
     return built(lambda x: torch.relu(x @ x) + 1, torch.randn(16, 16))
 
 
-@situation("Why are two independent loops not fused?", "They share no data", listing="schedule")
+@situation("Why are two independent loops not fused?", "they share no data", listing="schedule")
 def two_sizes() -> Record:
     return built(lambda x, y: (x.exp().sum(), y.sin()), torch.randn(8), torch.randn(9))
 
@@ -897,7 +897,7 @@ def size_branch() -> Record:
 
 @situation(
     "Is a padded or sliced read of one tensor one kernel?",
-    "They read different elements of the same tensor",
+    "they read different elements of the same tensor",
     listing="schedule",
 )
 def other_elements() -> Record:
@@ -905,7 +905,7 @@ def other_elements() -> Record:
 
 
 @situation(
-    "An operator with several outputs: why is one not fused?", "One of the two has no kernel", listing="schedule"
+    "An operator with several outputs: why is one not fused?", "one of the two has no kernel", listing="schedule"
 )
 def parts_of_results() -> Record:
     return built(lambda x: [each + 1 for each in torch.linalg.qr(x)], torch.randn(4, 4))
@@ -927,7 +927,7 @@ def own_breaks() -> Record:
 
 @situation(
     "Our own fusion: why are two operations apart?",
-    "The second reads a different element than the first has just written",
+    "the second reads a different element than the first has just written",
     listing="schedule",
 )
 def own_fusion() -> Record:

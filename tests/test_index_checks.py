@@ -47,7 +47,7 @@ def test_an_index_out_of_range_raises_whatever_is_read(result, training):
 def test_positions_are_checked_twice_only_where_a_part_is_read(result, loops):
     record = explorer.explore(result, time=False)(torch.rand(3, 4), torch.tensor([[2, 0], [1, 1]]))
     (lowered,) = (stage.body.lines for stage in record.stages if stage.name == "lower")
-    assert sum("# Its indices are checked" in line.text for line in lowered) == loops
+    assert sum("# its indices are checked" in line.text for line in lowered) == loops
 
 
 OUTSIDE = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections import defaultdict
@@ -18,6 +19,9 @@ from explorer.show.cli import main
 from explorer.show.record import Record
 
 ROOT = Path(__file__).parent.parent
+for each in sorted((ROOT / "explorer").rglob("*.py")):
+    if re.search(r"^\w+ = reason\(", each.read_text("utf-8"), re.MULTILINE):
+        importlib.import_module(".".join(each.relative_to(ROOT).with_suffix("").parts))  # enters its reasons
 ONCE_USED = re.compile(
     r"(?<![a-z])(looking|apart_from|parting|untangled|tangled|spokesm[ae]n|settle|go_on|onward|residual|owed|adopt|fate"
     r"|ambient|refusal|touched|may_touch|not_given|notgiven|world|(back|front)[ _-]ends?)(?![a-z])",
@@ -54,6 +58,9 @@ def public() -> list[str]:
     return [*explorer.__all__, *(name for name in dir(Record) if not name.startswith("_"))]
 
 
+PROPER_NAMES = ("CXX", "Dynamo", "Inductor", "NumPy", "Triton")
+
+
 def test_public_names() -> None:
     assert "explore" in public() and "schedule" in public()
     assert [name for name in public() if ONCE_USED.search(name)] == []
@@ -61,9 +68,16 @@ def test_public_names() -> None:
 
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
 def test_reasons(code: str) -> None:
+    assert len(CATALOGUE) > 180
     reason = CATALOGUE[code]
     found = " ".join((code, reason.title, reason.meaning, reason.hint))
     assert not ONCE_USED.search(found)
+    if not code.startswith("stock.GB"):  # these titles are torch's
+        first = reason.title.split()[0]
+        assert first[0].islower() or first in PROPER_NAMES, (
+            "a title follows a colon: it begins as in the middle of a line"
+        )
+        assert reason.title[-1] not in ".:"
 
 
 def test_the_command_line() -> None:

@@ -107,10 +107,10 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     const kernels = () => schedule.locator("select[aria-label='First operation'] optgroup").count();
     const fused = await kernels();
     await schedule.getByRole("button", { name: "Do not fuse these two", exact: true }).click();
-    await schedule.getByText("You asked not to fuse these two").first().waitFor();
+    await schedule.getByText("you asked not to fuse these two").first().waitFor();
     assert.ok((await kernels()) > fused);
     await schedule.getByRole("button", { name: "Allow their fusion", exact: true }).click();
-    await schedule.getByText("You asked not to fuse these two").first().waitFor({ state: "detached" });
+    await schedule.getByText("you asked not to fuse these two").first().waitFor({ state: "detached" });
     assert.equal(await kernels(), fused);
   });
 

@@ -248,7 +248,7 @@ test("what passes replaced is walked, rewrite by rewrite, each in the text of it
   await keyboard.press("r");
   assert.match(await card.innerText(), /the same call\s+− aten.twice = aten.mul\(x, scale\)\s+\+ aten.mul = aten.mul/);
   await keyboard.press("l");
-  assert.match(await card.innerText(), /computed in loops\s+− aten.mul\s+\+ buf0\s+The graph returns it$/);
+  assert.match(await card.innerText(), /computed in loops\s+− aten.mul\s+\+ buf0\s+the graph returns it$/);
   await pane.getByLabel("Breakpoint").fill("pass:dead node=aten.twice");
   await pane.getByRole("button", { name: "Back" }).click();
   assert.match(await told.innerText(), /^step 1 of 2; 1 hit/);

@@ -26,69 +26,69 @@ from explorer.records.stock.observation import Compile, Half, Observation
 
 PEAK_MEMORY = reason(
     "stock.peak_memory",
-    "Fusing them would keep more memory alive",
+    "fusing them would keep more memory alive",
     "Each of the two is the last reader of some buffers, whose memory can be reused in between if they stay separate. "
     "torch estimates that fusing them would add more bytes to peak memory than it saves in memory traffic.",
     "If memory is tight, this is the better choice; otherwise move the two uses closer together.",
 )
 SMALL_SAVING = reason(
     "stock.small_saving",
-    "They share too little data",
+    "they share too little data",
     "Fusing them would save fewer bytes than torch._inductor.config.score_fusion_memory_threshold.",
     "Lower score_fusion_memory_threshold, or let both read the same tensor.",
 )
 TEMPLATE = reason(
     "stock.template",
-    "A template kernel fuses only with certain loops",
+    "a template kernel fuses only with certain loops",
     "One of the two is a template kernel (such as a tuned matrix product). It fuses only with pointwise loops of its "
     "own shape, and only if the configuration allows it.",
     "See the detail; the settings are torch._inductor.config.epilogue_fusion and prologue_fusion.",
 )
 MEASURED = reason(
     "stock.measured",
-    "The fused kernel was measured to be slower",
+    "the fused kernel was measured to be slower",
     "With torch._inductor.config.benchmark_fusion, torch builds both versions and keeps the faster one.",
 )
 FOREACH = reason(
     "stock.foreach",
-    "The loops of the two foreach kernels do not match",
+    "the loops of the two foreach kernels do not match",
     "A foreach operation is one kernel of many loops. It fuses with another only if each loop of one matches a loop of "
     "the other.",
 )
 OUTER_GROUP = reason(
     "stock.outer_group",
-    "One is a group of loops that share only their outer loop",
+    "one is a group of loops that share only their outer loop",
     "torch's C++ backend put several inner loops under one outer loop. Such a group fuses only with a loop that reads "
     "its results and has the same outer loop.",
 )
 MIXED_ORDER = reason(
     "stock.mixed_order",
-    "One is a kernel with reductions over different axes",
+    "one is a kernel with reductions over different axes",
     "torch fused reductions over different axes of one tensor into one kernel, which fuses only with certain loops.",
 )
 STREAMS = reason(
     "stock.streams",
-    "They run on different streams",
+    "they run on different streams",
     "The program runs the two on different CUDA streams.",
 )
 PRIORITY = reason(
     "stock.priority",
-    "Fusions with higher priority came first",
+    "fusions with higher priority came first",
     "In each round torch tries only the pairs with the highest priority. These two could be fused, but were not tried.",
 )
 NO_KERNEL = reason(
     "stock.no_kernel",
-    "One of the two has no kernel",
+    "one of the two has no kernel",
     "The scheduler node of one only represents memory or an order of execution, so there is nothing to fuse.",
 )
 MARKED = reason(
     "stock.marked",
-    "Fusion is disabled for a buffer",
+    "fusion is disabled for a buffer",
     "A lowering or the configuration excludes the buffer from fusion.",
 )
 IN_STOCKS_WORDS = reason(
     "stock.own_words",
-    "Another reason of torch's scheduler",
+    "another reason of torch's scheduler",
     "The detail is the message of torch's scheduler.",
 )
 

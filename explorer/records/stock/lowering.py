@@ -32,12 +32,12 @@ REALIZED = reason(
 )
 RESULT = reason(
     "stock.result",
-    "A library call returns it",
+    "a library call returns it",
     "A library operator returns the tensor or writes into it.",
 )
 NO_TENSOR = reason(
     "stock.no_data",
-    "It holds no data",
+    "it holds no data",
     "The buffer represents a tuple of results, a token or an effect.",
 )
 _ASKED_BY = {
