@@ -29,15 +29,11 @@ LAID_OUT = {
     aten.native_batch_norm.default: lambda x: (x, None, None, None, None, True, 0.1, 1e-5),
     aten._native_batch_norm_legit.default: lambda x: (x, None, None, torch.zeros(4), torch.ones(4), True, 0.1, 1e-5),
     aten._native_batch_norm_legit.no_stats: lambda x: (x, None, None, True, 0.1, 1e-5),
-    aten._batch_norm_with_update.default: lambda x: (
-        x,
-        torch.ones(4),
-        torch.zeros(4),
-        torch.zeros(4),
-        torch.ones(4),
-        0.1,
-        1e-5,
-    ),
+    aten._native_batch_norm_legit_functional.default: lambda x: (x, *of_channels(), True, 0.1, 1e-5),
+    aten._native_batch_norm_legit_no_training.default: lambda x: (x, *of_channels(), 0.1, 1e-5),
+    aten._batch_norm_with_update.default: lambda x: (x, *of_channels(), 0.1, 1e-5),
+    aten._batch_norm_with_update_functional.default: lambda x: (x, *of_channels(), 0.1, 1e-5),
+    aten._batch_norm_no_update.default: lambda x: (x, *of_channels(), 0.1, 1e-5),
     aten.grid_sampler_2d.default: lambda x: (x, x[:, :2].permute(0, 2, 3, 1), 0, 0, False),
     aten.reflection_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.replication_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
@@ -45,6 +41,13 @@ LAID_OUT = {
     aten.replication_pad2d.default: lambda x: (x, (1, 1, 1, 1)),
     aten.max_pool3d_with_indices.default: lambda x: (x.unsqueeze(2), (1, 2, 2)),
 }
+
+
+def of_channels():
+    """A weight, a bias, and running statistics."""
+    return torch.ones(4), torch.zeros(4), torch.zeros(4), torch.ones(4)
+
+
 LAYOUTS = {
     "contiguous": lambda x: x,
     "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),

@@ -1,5 +1,6 @@
 """Training as eager does it: each way to run a backward through a compiled function, beside the function itself."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 import explorer
 from explorer.compiler import pipeline
 from trained import CASES, T, case, check_as_in_eager
+
+aten = torch.ops.aten
 
 
 @case
@@ -585,3 +588,69 @@ def test_a_grad_fn_that_the_program_asks_for_is_eagers(name):
         wrap(function)(x).sum().backward()
         found.append((seen, x.grad.tolist()))
     assert found[0] == found[1]
+
+
+BATCH_NORMS = {
+    "training": lambda x, w, b, *s: F.batch_norm(x, *s, w, b, training=True),
+    "inference": lambda x, w, b, *s: F.batch_norm(x, *s, w, b),
+    "of instances": lambda x, w, b, *s: F.instance_norm(x, *s, w, b),
+    "without statistics": lambda x, w, b, *s: F.batch_norm(x, None, None, w, b, training=True),
+    "native": lambda x, *given: aten.native_batch_norm(x, *given, True, 0.1, 1e-5),
+    "native, without statistics": lambda x, w, b, *s: aten.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5),
+    "legit": lambda x, *given: aten._native_batch_norm_legit(x, *given, True, 0.1, 1e-5),
+    "legit, without statistics": lambda x, w, b, *s: aten._native_batch_norm_legit.no_stats(x, w, b, True, 0.1, 1e-5),
+    "functional": lambda x, *given: aten._native_batch_norm_legit_functional(x, *given, True, 0.1, 1e-5),
+    "functional, inference": lambda x, *given: aten._native_batch_norm_legit_functional(x, *given, False, 0.1, 1e-5),
+    "no training": lambda x, *given: aten._native_batch_norm_legit_no_training(x, *given, 0.1, 1e-5),
+    "with update": lambda x, *given: aten._batch_norm_with_update(x, *given, 0.1, 1e-5),
+    "with update, functional": lambda x, *given: aten._batch_norm_with_update_functional(x, *given, 0.1, 1e-5),
+    "no update": lambda x, *given: aten._batch_norm_no_update(x, *given, 0.1, 1e-5),
+}
+OF_BATCHES = {
+    "images": lambda: torch.randn(4, 3, 5, 5),
+    "channels last": lambda: torch.randn(4, 3, 5, 5).to(memory_format=torch.channels_last),
+    "transposed": lambda: torch.randn(3, 4, 5).transpose(0, 1),
+    "rows": lambda: torch.randn(6, 3),
+    "one element": lambda: torch.randn(1, 3, 1),
+    "large numbers": lambda: torch.rand(64, 3, 5) * 1e37,
+    "rows of large numbers": lambda: torch.rand(400, 3) * 1e37,
+    "double": lambda: torch.randn(4, 3, 5, dtype=torch.float64),
+    "bfloat16": lambda: torch.randn(4, 3, 5, dtype=torch.bfloat16),
+    "half": lambda: torch.randn(4, 3, 5, dtype=torch.half),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        (name, of)
+        for name, of in itertools.product(BATCH_NORMS, OF_BATCHES)
+        if "large" not in of or not re.search("inference|^no ", name)  # these sum no elements
+    ],
+)
+def test_batch_norms_are_eagers(name, of):
+    """Results, saved statistics, running ones and gradients, with parameters of the same and of a wider dtype."""
+    call = BATCH_NORMS[name]
+    torch.manual_seed(0)
+    x, given = OF_BATCHES[of](), (torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3))
+    for dtype in {x.dtype, torch.promote_types(x.dtype, torch.float32)}:
+        found = []
+        for made in (call, explorer.compile(call)):
+            moved = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x).requires_grad_()
+            weight, bias, *statistics = (each.to(dtype, copy=True) for each in given)
+            inputs = moved, weight.requires_grad_(), bias.requires_grad_()
+            try:
+                result = made(*inputs, *statistics)
+            except ValueError as error:  # one element
+                found.append(str(error))
+                continue
+            results = (result,) if isinstance(result, torch.Tensor) else result
+            flow = torch.linspace(-1, 1, x.numel()).view(x.shape).to(x.dtype)
+            found.append([*results, *torch.autograd.grad(results[0], inputs, flow), *statistics])
+        expected, got = found
+        if isinstance(expected, str):
+            assert got == expected
+            continue
+        for one, other in zip(expected, got, strict=True):
+            exact = {torch.float32: 1e-4, torch.float64: 1e-9}.get(one.dtype, 2e-2)
+            torch.testing.assert_close(other, one, rtol=exact, atol=exact, equal_nan=True, check_stride=True)

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One catalogue entry. `code` is stable ("break.print"); `title` is one line that follows a colon, so it begins with
-    a small letter and ends without a full stop."""
+    """One catalogue entry. `code` is stable ("break.print"); `title` is one line that follows a colon, so it
+    begins with a small letter and ends without a full stop."""
 
     code: str
     title: str

@@ -13,7 +13,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from typing import Any, cast
 
 import torch
@@ -46,8 +45,6 @@ TORCHS: tuple[str, ...] = tuple(
     # softmax and norms
     "_softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _safe_softmax logsumexp "
     "native_layer_norm_backward native_group_norm_backward "
-    "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
-    "_batch_norm_with_update _batch_norm_with_update_functional _batch_norm_no_update native_batch_norm "
     "native_batch_norm_backward batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward "
     "_fused_rms_norm _fused_rms_norm_backward linalg_vector_norm norm renorm "
     # losses
@@ -194,8 +191,7 @@ def _is_complex(x: Tensor, *_: object, **__: object) -> bool:
 @functools.cache
 def torchs() -> dict[Any, Decomposition]:
     """torch's decompositions named above."""
-    found = get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)])
-    return {each: of_batch_norm(rule) if "batch_norm" in str(each) else rule for each, rule in found.items()}
+    return get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)])
 
 
 def decompositions() -> dict[torch._ops.OpOverload, Decomposition]:
@@ -555,8 +551,8 @@ def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, ke
 def _spread(x: Tensor, dim: Dims, correction: float | None, keepdim: bool) -> list[Tensor]:
     """(variance, mean), before they are rounded."""
     dims = reduced_dims(x, dim)
-    is_wide = x.device.type == "cpu" and not _OF_BATCH_NORM.get()
-    squares, average = moments(to(x, torch.float64 if is_wide else computing_dtype(x.dtype)), dims)
+    compute = torch.float64 if x.device.type == "cpu" else computing_dtype(x.dtype)
+    squares, average = moments(to(x, compute), dims)
     count = count_of(x, dims)
     degrees = count - (1 if correction is None else correction) if count else 0
     found = squares / at_least_zero(degrees), average
@@ -584,28 +580,12 @@ LONG = 1 << 18
 """Elements from which the moments over several dimensions are taken in steps."""
 
 
-_OF_BATCH_NORM = ContextVar("of batch norm", default=False)
-"""Whether the moments are those of a batch norm: eager sums its elements in their own precision."""
-
-
-def of_batch_norm(rule: Decomposition) -> Decomposition:
-    @functools.wraps(rule)
-    def decomposed(*args: object, **kwargs: object) -> object:
-        token = _OF_BATCH_NORM.set(True)
-        try:
-            return rule(*args, **kwargs)
-        finally:
-            _OF_BATCH_NORM.reset(token)
-
-    return decomposed
-
-
 SMALL = 2.0**-32
 """What keeps a sum of large elements finite, and rounds none but the smallest."""
 
 
-def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
-    """(sum((x - mean)^2), mean), with the dimensions kept.
+def moments(x: Tensor, dims: list[int], scale: float = SMALL) -> tuple[Tensor, Tensor]:
+    """(sum((x - mean)^2), mean), with the dimensions kept. The elements are summed for the mean times `scale`.
 
     Both passes over many elements would read them from memory. Row by row the second finds them at hand: then the sum
     is that of the rows' own sums, and of the squared deviations of their means, times the length of a row.
@@ -614,13 +594,10 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
     count = count_of(x, dims)
     if len(dims) > 1 and last in dims and type(count) is int and count >= LONG and x.shape[last] >= 256:
         rest = [dim for dim in dims if dim != last]
-        of_rows, means = moments(x, [last])
-        between, average = moments(means, rest)
+        of_rows, means = moments(x, [last], scale)
+        between, average = moments(means, rest, scale)
         return aten.sum.dim_IntList(of_rows, rest, True) + between * x.shape[last], average
-    if _OF_BATCH_NORM.get():
-        average = aten.sum.dim_IntList(x, dims, True) / count
-    else:
-        average = aten.sum.dim_IntList(x * SMALL, dims, True) / (count * SMALL)
+    average = aten.sum.dim_IntList(x if scale == 1 else x * scale, dims, True) / (count * scale)
     deviation = x - average
     return aten.sum.dim_IntList(deviation * deviation, dims, True), average
 
@@ -656,6 +633,84 @@ def native_layer_norm(x: Tensor, shape: Sizes, weight: Tensor | None, bias: Tens
     made = made if bias is None else made + bias
     kept = x.dtype if x.device.type == "cpu" else compute
     return to(made, x.dtype), to(average, kept), to(rstd, kept)
+
+
+def batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """(x, normalized by channel; mean and 1 / sqrt(variance + eps), kept for the backward; the running statistics)"""
+    compute = computing_dtype(x.dtype)
+    channels = [-1] + [1] * (x.dim() - 2)
+    given = [each.dtype for each in (weight, bias, mean, var) if each is not None]
+    on_cpu = x.device.type == "cpu"
+    kept = compute if not on_cpu or any(each != x.dtype for each in given) else x.dtype
+    if training:
+        dims = [0, *range(2, x.dim())]
+        count = count_of(x, dims)
+        is_wide = (
+            not on_cpu or x.is_contiguous() and any(size != 1 for size in x.shape[2:])
+        )  # else eager's sums overflow
+        squares, average = moments(to(x, compute), dims, SMALL if is_wide else 1)
+        rstd = torch.rsqrt(squares / count + eps)
+        made = (x - average) * rstd
+        squares, average, rstd = (aten.squeeze.dims(each, dims) for each in (squares, average, rstd))
+        if mean is not None:
+            mean = to(momentum * average + (1 - momentum) * mean, mean.dtype)
+        if var is not None:
+            var = to(momentum * (squares / (count - 1)) + (1 - momentum) * var, var.dtype)
+    else:
+        assert mean is not None and var is not None
+        average, rstd = to(mean, compute), 1 / torch.sqrt(to(var, compute) + eps)
+        made = (x - average.view(channels)) * rstd.view(channels)
+        average, rstd = (x.new_zeros([0]), x.new_zeros([0])) if on_cpu else (average.clone(), rstd)
+    made = made if weight is None else made * weight.view(channels)
+    made = made if bias is None else made + bias.view(channels)
+    return to(made, x.dtype), to(average, kept), to(rstd, kept), mean, var
+
+
+@DECOMPOSITIONS.rule(aten._native_batch_norm_legit_functional.default)
+def batch_norm_functional(*given: Any) -> object:
+    """batch_norm(x, w, b, m, v) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd, new m, new v)"""
+    return batch_norm(*given)
+
+
+@DECOMPOSITIONS.rule(aten._native_batch_norm_legit.no_stats)
+def batch_norm_without_statistics(x: Tensor, weight: Tensor | None, bias: Tensor | None, *given: Any) -> object:
+    """batch_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd)"""
+    return batch_norm(x, weight, bias, None, None, *given)[:3]
+
+
+@DECOMPOSITIONS.rule(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_in_inference(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: Any
+) -> object:
+    """batch_norm(x, w, b, m, v) -> ((x - m) / sqrt(v + eps) * w + b, [], [])"""
+    return batch_norm(x, weight, bias, mean, var, False, *given)[:3]
+
+
+def _on_gpu(x: Tensor, *_: object) -> bool:
+    return x.device.type != "cpu"
+
+
+@DECOMPOSITIONS.rule(aten._batch_norm_with_update_functional.default)
+@unless("batch norms on a GPU, with cuDNN's reserve", _on_gpu)
+def batch_norm_with_update(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: Any
+) -> object:
+    """batch_norm(x, w, b, m, v) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd, [], new m, new v)"""
+    *made, mean_out, var_out = batch_norm(x, weight, bias, mean, var, True, *given)
+    return *made, x.new_zeros([0], dtype=torch.uint8), mean_out, var_out
+
+
+@DECOMPOSITIONS.rule(aten._batch_norm_no_update.default)
+@unless("batch norms on a GPU, with cuDNN's reserve", _on_gpu)
+def batch_norm_no_update(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: Any
+) -> object:
+    """batch_norm(x, w, b, m, v) -> ((x - m) / sqrt(v + eps) * w + b, [], [], [])"""
+    made = batch_norm(x, weight, bias, mean, var, False, *given)[:3]
+    return *made, x.new_zeros([0], dtype=torch.uint8)
 
 
 def is_scattered(x: Tensor, *_: object) -> bool:

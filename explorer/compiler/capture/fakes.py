@@ -45,7 +45,9 @@ SUGGESTED = frozenset(
     {
         aten.max_unpool2d.default, aten.channel_shuffle.default, aten.native_batch_norm.default,
         aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats,
-        aten._batch_norm_with_update.default,
+        aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit_no_training.default,
+        aten._batch_norm_with_update.default, aten._batch_norm_with_update_functional.default,
+        aten._batch_norm_no_update.default,
     }
 )  # fmt: skip
 """Operators whose results are contiguous, or channels last if their first input is,"""
