@@ -449,3 +449,30 @@ def test_what_computed_an_input_is_reached_from_the_results_that_come_from_it(be
         assert got[0] == expected[0] and got[2] == expected[2], order
         for one, other in zip(expected[1], got[1], strict=True):
             assert one is other is None or one == pytest.approx(other), order
+
+
+ONE_OF_SEVERAL = {
+    "sum": lambda x: (x * 2, x.sum()),
+    "sum of rows": lambda x: (x * 2, x.sum(0), x.mean(1)),
+    "sum of several": lambda x: (x.exp(), -x.sum(0), x.sum(1, keepdim=True)),
+    "transposed": lambda x: (x * 2, x.t() * 3),
+    "views": lambda x: (x * 2, x.unsqueeze(0) * 3, x.reshape(-1) * 2),
+    "a copy": lambda x: ((y := x * 1).exp(), y.sum()),
+    "part": lambda x: (x.exp(), x[:, 0], x.diagonal()),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ONE_OF_SEVERAL)
+def test_a_gradient_lies_as_in_eager_where_others_that_it_is_added_to_do_not_come(name, dynamic):
+    program = ONE_OF_SEVERAL[name]
+    compiled = explorer.compile(program, dynamic=dynamic)
+    for shape in ((2, 3), (3, 3)):
+        for k in range(len(program(T(*shape)))):
+            found = []
+            for call in (program, compiled):
+                x = T(*shape)
+                result = call(x)[k]
+                found += torch.autograd.grad(result, x, torch.full_like(result, 1.5))
+            assert found[0].stride() == found[1].stride(), (shape, k)
+            torch.testing.assert_close(found[0], found[1])

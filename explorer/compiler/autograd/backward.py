@@ -19,10 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._prims_common import make_contiguous_strides_for
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import GradientEdge
 
 from explorer.compiler.autograd.grad_functions import Routes, below, read_from, without
-from explorer.ir.graph import info, is_random, needed_by, version
+from explorer.compiler.autograd.layouts import laid_out_as
+from explorer.ir.graph import Graph, info, is_random, needed_by, version
 from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators, skip_frames
 
@@ -297,6 +299,7 @@ class Backward:
         forward = {info(node).id for node in nodes}
         self._recomputed = [n for n in parts.backward.graph.nodes if n.op == "call_function" and info(n).id in forward]
         self._read_for = functools.cache(functools.partial(read_from, parts.backward, self._first))
+        self._like = functools.lru_cache(functools.partial(like_without, parts.backward, self._first))
         self._cloned = (None,) * len(self.again.before)
 
     def remember(self, ctx: Context, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
@@ -401,11 +404,16 @@ class Backward:
         inputs = iter(given_now)
         del given_now  # an iterator at its end lets go of its list
         found = self._run(inputs)
-        if absent:
-            both = [g for g, s in zip(found, self.routes.sources, strict=True) if s & came and s & absent]
-            if not all(bool(g.isfinite().all()) for g in both if g is not None):  # zeros times infinities, perhaps
-                return without(self._parts.backward, again, self._first, absent, {})
-        return found
+        if not absent:
+            return found
+        both = [g for g, s in zip(found, self.routes.sources, strict=True) if s & came and s & absent]
+        if not all(bool(g.isfinite().all()) for g in both if g is not None):  # zeros times infinities, perhaps
+            return without(self._parts.backward, again, self._first, absent, {})
+        if not (alone := self.routes.alone(came)):
+            return found
+        like = dict(enumerate(self._like(absent, tuple(map(layout_of, again)))))
+        like |= {i: torch.empty_like(like[i]) for i, is_view in alone.items() if not is_view}
+        return [laid_out_as(like[i], g) if i in alone else g for i, g in enumerate(found)]
 
     def _saved(self, ctx: Context, came: int) -> tuple[Sequence[Any], frozenset[int]]:
         """What was saved, and the places of what was written since, which no tangent of `came` needs."""
@@ -455,6 +463,23 @@ class Backward:
             (t if k in inputs else t.detach(), at) if k in needed or k in inputs else (Metadata(t), None)
             for k, (t, at) in enumerate(zip(saved, versions, strict=True))
         ]
+
+
+def layout_of(value: object) -> object:
+    """What tells one tensor from another but its values; a number is itself."""
+    if not isinstance(value, Tensor):
+        return value
+    return tuple(value.shape), value.stride(), value.dtype, value.device
+
+
+def like_without(backward: Graph, first: int, absent: int, layouts: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradients without the `absent` tangents, as tensors without values."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        values = [
+            torch.empty_strided(each[0], each[1], dtype=each[2], device=each[3]) if type(each) is tuple else each
+            for each in layouts
+        ]
+        return without(backward, values, first, absent, {})
 
 
 Lying = dict[fx.Node, Tensor]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -32,6 +33,8 @@ SHARES_EVENLY = frozenset({"MaxBackward1", "MinBackward1", "MedianBackward0", "N
 """What shares a gradient evenly among the elements that equal the result."""
 DIVIDES_BY_FACTORS = frozenset({"ProdBackward0", "ProdBackward1"})
 """What divides the result by each factor, unless one is zero."""
+VIEWS = re.compile(r"(Sum|T|Transpose|Permute|Squeeze|Unsqueeze|View|UnsafeView|ReshapeAlias|Movedim)Backward\d")
+"""What gives a view of the gradient that it gets."""
 ACCUMULATION = synthetic("gradient accumulation")
 
 
@@ -202,10 +205,22 @@ class Routes:
         self.all = (1 << len(eager.heads)) - 1
         self.sources = [above.get(eager.edges.get(index, ""), 0) for index in range(len(parts.captured.inputs))]
         self._saving = {above[node.id] for node in eager.nodes if node.saves}
+        into: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+        for node in eager.nodes:
+            for following in node.inputs:
+                into[following].append((above[node.id], VIEWS.fullmatch(node.name) is not None))
+        sums = {i: into[edge] for i, edge in eager.edges.items() if len(into[edge]) > 1}
+        self._sums = {i: addends for i, addends in sums.items() if any(is_view for _, is_view in addends)}
 
     def freed(self, tangents: int, spent: int) -> bool:
         """Whether a backward from `tangents` needs what one from `spent` has freed."""
         return any(above & tangents and above & spent for above in self._saving)
+
+    def alone(self, tangents: int) -> dict[int, bool]:
+        """The inputs whose gradient is a sum, for these tangents of one addend, which lies as it does alone; and
+        whether that is a view."""
+        reached = {i: [is_view for s, is_view in addends if s & tangents] for i, addends in self._sums.items()}
+        return {i: views[0] for i, views in reached.items() if len(views) == 1}
 
     def left(self, spent: int) -> int:
         """The tangents from which a backward is still possible after one from `spent`."""
