@@ -1,5 +1,6 @@
 """Random programs, other ones each day; and what finds, tells and shrinks their differences, on compilers that err."""
 
+import contextlib
 import datetime
 import os
 import re
@@ -105,6 +106,27 @@ def test_a_crash_is_a_finding_and_no_end(monkeypatch):
         ("the process dies by SIGKILL", [1])
     ]
     assert sum(tally.outcomes.values()) == 25
+
+
+def test_a_program_that_was_cut_inside_of_torch_says_nothing_of_those_that_follow():
+    def cut(program, backend):
+        if program.name.endswith("/1"):
+            with contextlib.suppress(TooLong), at_most(0.05):
+                torch.utils._pytree.tree_map(time.sleep, [0.01] * 100)
+        return ("differs", "spoiled", "") if TooLong.in_torch and not program.name.endswith("/1") else ("same", "", "")
+
+    def looped(program, backend):
+        with contextlib.suppress(TooLong), at_most(0.01):
+            while True:
+                pass
+        return ("differs", "spoiled", "") if TooLong.in_torch else ("same", "", "")
+
+    def made(seed, number):
+        return Program(f"{seed}/{number}", "", ())
+
+    for judge in (cut, looped):
+        tally = stream("cut", "eager", 1, 0, lambda count: count > 0, lambda tally: None, made, judge)
+        assert tally.outcomes == {"same": 25}
 
 
 def test_programs_are_compared_with_a_compiler():

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from textwrap import indent
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -162,10 +162,16 @@ def quiet() -> Iterator[io.StringIO]:
 class TooLong(BaseException):
     """The program runs for longer than it may."""
 
+    in_torch: ClassVar[bool] = False
+    """Whether code of torch was cut in this process. What it had begun to change, it may have left so."""
+
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        while frame is not None:
+            TooLong.in_torch |= frame.f_globals.get("__name__", "").startswith("torch.")
+            frame = frame.f_back
         raise TooLong(f"more than {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import explorer
-from benchmarks.fuzz.program import Program, grow, quiet
+from benchmarks.fuzz.program import Program, TooLong, grow, quiet
 from benchmarks.fuzz.shrink import shrunk
 from benchmarks.fuzz.trial import Difference, compared, meaningful
 
@@ -162,8 +162,10 @@ def batch(seed: str, numbers: range, backend: str, made: Made, judge: Judge) -> 
                 program = Program("", "", ())
                 outcome, kind, text = broken()
             else:
-                outcome, kind, text = judged(judge, program, backend)
+                outcome, kind, text = ("dropped", "", "") if TooLong.in_torch else judged(judge, program, backend)
             say(done=number, outcome=outcome, kind=kind, text=text, calls=len(program.steps))
+            if TooLong.in_torch:
+                return
 
     return work
 
@@ -241,6 +243,7 @@ def stream(
                         else:
                             tally.outcomes["differs"] += 1
                             tally.add(Finding(child.at, how, how))
+                    if child.at + 1 < child.stop:
                         pending.append(range(child.at + 1, child.stop))
             for child in running:
                 if time.monotonic() - child.last > SILENCE:
