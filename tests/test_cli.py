@@ -84,7 +84,7 @@ def test_step_lists_what_a_query_finds(saved: Path) -> None:
 def test_step_goes_to_the_step_it_is_given(saved: Path) -> None:
     assert "f0, step 1 of 1" in invoke("step", saved, "--at", "1").stdout
     assert "no step 2" in told(invoke("step", saved, "--at", "2"))
-    assert "expected one of f0" in told(invoke("step", saved, "--compile", "f9"))
+    assert "expected one of 'f0'" in told(invoke("step", saved, "--compile", "f9"))
     walked = CliRunner().invoke(main, ["step", str(saved)], input="i\nI\n/node:\n1\nC\nn\nwhat\nq\ni\n").stdout
     *_, last = walked.split("ends\n")
     shown = [line for line in walked.splitlines() if line.startswith(("f0, step", "No such step", "1 step"))]

@@ -12,6 +12,7 @@ from torch import Tensor
 import explorer
 from explorer.ir.scalar import OPS
 from explorer.show.cli import main
+from explorer.show.cli.step import step
 from explorer.show.record import Record
 from explorer.show.view.walk import Values
 
@@ -57,6 +58,17 @@ def test_both_halves_are_run() -> None:
     forward, backward = explored(grad=True).values
     assert (forward.half.name, backward.half.name) == ("f0_forward", "f0_backward")
     assert all(row.ours for row in (*forward, *backward))
+
+
+def test_a_half_is_chosen_by_the_name_that_is_printed(capsys) -> None:
+    record = explored(grad=True)
+    for values in record.values:
+        assert values.summary().startswith(f"{values.title()}: ")
+        assert step(record, values.title(), 0, None, "values") == 0
+        assert capsys.readouterr().out.startswith(f"{values.title()}, write 0 of ")
+    assert [tries.title() for tries in record.tries] == ["f0 forward", "f0 backward"]
+    with pytest.raises(ValueError, match="no values of a compile 'f9'; expected one of 'f0 forward', 'f0 backward'"):
+        step(record, "f9", None, None, "values")
 
 
 def test_a_wrong_kernel_is_where_values_begin_to_differ(monkeypatch) -> None:

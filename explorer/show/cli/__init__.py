@@ -211,7 +211,13 @@ def report_command(file: Path, out: Path | None, as_text: bool) -> None:
 
 
 @main.command("step", short_help="Step through a recorded compile.")
-@click.option("--compile", "compile", default="", help="The compile, such as f0.1; by default the first.")
+@click.option(
+    "--compile",
+    "compile",
+    default="",
+    help="The compile, such as f0.1, or with --values or "
+    "--fusion a half of it, such as 'f0 backward'; by default the first.",
+)
 @click.option("--at", type=click.IntRange(min=0), help="Print this step and exit.")
 @click.option("--find", "query", help="List the steps that match a query and exit, with 1 if there is none.")
 @click.option("--values", "what", flag_value="values", help="Step through the values that kernels wrote, if recorded.")

@@ -30,9 +30,10 @@ def step(record: Record, compile: str, at: int | None, query: str | None, what: 
         raise ValueError(f"the record of {record.data.title} has no {what}. {WAYS[what]}")
     chosen = next((each for each in found if compile in ("", each.compile.id, each.title())), None)
     if chosen is None:
-        raise ValueError(f"{compile} has no steps; expected one of {', '.join(each.title() for each in found)}")
+        known = ", ".join(repr(each.title()) for each in found)
+        raise ValueError(f"no {what} of a compile {compile!r}; expected one of {known}")
     if at is not None and at >= len(chosen):
-        raise ValueError(f"{chosen.title()} has no step {at}; its steps are 0 to {len(chosen) - 1}")
+        raise ValueError(f"{chosen.title()} has no step {at}; expected 0 to {len(chosen) - 1}")
     walk = Walk(chosen, echo, at or 0)
     if query is not None:
         return 0 if walk.listed(query) else 1

@@ -60,7 +60,7 @@ class Queried(Sequence[T], Generic[T, H]):
         raise NotImplementedError
 
     def title(self) -> str:
-        """What it is of, such as "f0"."""
+        """What it is of: a compile, such as "f0", or a half of one, "f0 backward"."""
         raise NotImplementedError
 
     def summary(self) -> str:

@@ -197,11 +197,11 @@ class Values(Entries[WrittenData]):
         return (found,) if found else ()
 
     def title(self) -> str:
-        return self.half.name
+        return self.compile.half_title(self.half.name)
 
     def summary(self) -> str:
         """The writes in one line: how many, the first that is not finite, and the first that differs."""
-        parts = [f"{self.compile.half_title(self.half.name)}: {count(len(self), 'write')} of kernels and library calls"]
+        parts = [f"{self.title()}: {count(len(self), 'write')} of kernels and library calls"]
         for query, words in (("nan:", "not finite"), ("differs:", "different from eager")):
             hits = self.find(query)
             parts.append(f"{len(hits)} {words}{f', first at {hits[0]}' if hits else ''}")
@@ -213,9 +213,8 @@ class Values(Entries[WrittenData]):
 
     def text(self, at: int) -> str:
         row = self.rows[at]
-        half = self.compile.half_title(self.half.name)
         lines = [
-            f"{half}, write {at} of {len(self) - 1}: {row.kernel} writes {row.buffer}",
+            f"{self.title()}, write {at} of {len(self) - 1}: {row.kernel} writes {row.buffer}",
             f"  {self._named(verdict(row))}",
             f"  compiled  {row.ours}",
         ]
@@ -309,13 +308,13 @@ class Tries(Queried[FusionData, Groups]):
         return (row.why.cited,) if key == outcome(row) else ()
 
     def title(self) -> str:
-        return self.half.name
+        return self.compile.half_title(self.half.name)
 
     def summary(self) -> str:
         counts = {key: len(self.find(f"{key}:")) for key in ("fused", "later", "refused")}
         text = f"{counts['fused']} fused, {counts['later']} postponed, {counts['refused']} refused"
         tried = f"{len(self)} fusion{'s' * (len(self) != 1)} tried"
-        return f"{self.compile.half_title(self.half.name)}: {tried}: {text}"
+        return f"{self.title()}: {tried}: {text}"
 
     def line(self, at: int) -> str:
         row = self._tried[at]
@@ -328,7 +327,7 @@ class Tries(Queried[FusionData, Groups]):
         kernels = self.kernels(at)
         alone = len(self.half.operations) - sum(map(len, kernels))
         lines = [
-            f"{self.compile.half_title(self.half.name)}, try {at} of {len(self) - 1}: {SAID[outcome(row)]}",
+            f"{self.title()}, try {at} of {len(self) - 1}: {SAID[outcome(row)]}",
             *(f"  {id}  {self._named(id)}" for id in (row.first, row.second)),
             f"  {self._named(row.why.cited)}",
             *([f"  saves {amount(row.score, 'B')} of memory traffic"] if row.score >= 1 else []),
