@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { comparable, compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
+import { comparable, compilePairs, facts, inOrder, stagePairs } from "../src/viewer/diff/compare";
 import { renamedDiff, aligned, unified } from "../src/viewer/diff/lines";
 import { Links } from "../src/viewer/links";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
@@ -26,6 +26,15 @@ test("compiles are paired by id, then by function, and none is lost", () => {
   assert.deepEqual(compilePairs(before, after).map(({ before: old, after: fresh }) => [old?.id, fresh?.id]), [
     ["f0", "f0"], ["f1", "f3"], ["f2", undefined], [undefined, "f1"],
   ]);
+});
+
+test("of one record the earlier compile is before, and so is one of another record", () => {
+  const [first, second] = [compile("f0", "f"), compile("f0.1", "f")];
+  const both = record(first, second);
+  assert.deepEqual(inOrder(both, first, second), { before: first, after: second });
+  assert.deepEqual(inOrder(both, second, first), { before: first, after: second });
+  const other = compile("f0", "f");
+  for (const own of [first, second]) assert.deepEqual(inOrder(both, own, other), { before: other, after: own });
 });
 
 test("stages are paired by name and half, and marked where their texts differ", () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, RecordData, StageData } from "../src/viewer/record";
+import { listedOf, places } from "../src/viewer/panes/breaks";
 import { artifact, type Branch, callsIn, compileCalled, compileTree, countsPhrase, countsText, fittingPane, halfName,
   ownSeconds, passCounts, recompileCause, stageBefore, whyNone } from "../src/viewer/stages";
 
@@ -139,4 +140,21 @@ test("why a function was recompiled is said with the name of what changed", () =
   const record = { history: [{ function: "f", first: 2, last: 2, compiles: ["f0.1"], made: ["f0.1"], changes }] };
   const cause = (id: string) => recompileCause(record as unknown as RecordData, compile(id, "f"));
   assert.deepEqual([cause("f0.1"), cause("f0")], ["x.size(0) is 16, expected 8", ""]);
+});
+
+test("graph breaks are counted by place, and listed up to a limit, with those of the chosen compile", () => {
+  const broke = (line: number) =>
+    ({ instruction: line, span: { file: "a.py", line, column: 0 } }) as unknown as NonNullable<CompileData["breaks"]>[0];
+  const of = (id: string, engine: string, ...lines: number[]) =>
+    ({ id, engine, title: id, breaks: lines.map(broke) }) as unknown as CompileData;
+  const many = Array.from({ length: 300 }, (_, line) => line);
+  const compiles = [of("f0", "explorer", ...many), of("f1", "explorer", 7, 250, 999), of("s0", "stock", 7)];
+  const found = places(compiles);
+  assert.equal(found.length, 302, "a place in two frames is one, and one of each compiler");
+  assert.deepEqual(found[7]?.map(([each]) => each.id), ["f0", "f1"]);
+  const lines = (id: string) => listedOf(found, id).map(([[, each] = [, null]]) => each?.span?.line);
+  assert.deepEqual(lines("f0"), many);
+  assert.deepEqual(lines("f1"), [...many.slice(0, 200), 250, 999]);
+  assert.deepEqual(lines("s0"), [...many.slice(0, 200), 7]);
+  assert.deepEqual(lines(""), many.slice(0, 200));
 });

@@ -51,6 +51,11 @@ export function compilePairs(before: RecordData, after: RecordData): CompilePair
   return [...found, ...[...left].map(each => ({ after: each }))];
 }
 
+/** Which of the two is before: of one record the earlier, as recompiles follow; one of another record is before. */
+export function inOrder({ compiles }: RecordData, own: CompileData, other: CompileData): Required<CompilePair> {
+  return compiles.indexOf(other) > compiles.indexOf(own) ? { before: own, after: other } : { before: other, after: own };
+}
+
 /** `files` name the files of each side. */
 export function stagePairs({ before, after }: CompilePair, files: readonly [FileNames, FileNames]): StagePair[] {
   const [old, fresh] = [keyed(before), keyed(after)];

@@ -45,8 +45,7 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   const record = context.model.record.value;
   const chosen = context.compile.value;
   const found = places(record.compiles);
-  const isOwn = (ends: readonly FrameBreak[]) => ends.some(([compile]) => compile.id === chosen);
-  const listed = found.filter((ends, n) => n < LISTED || isOwn(ends));
+  const listed = listedOf(found, chosen);
   const captured = record.compiles.filter(each => each.stages?.some(stage => stage.name === "capture" && !stage.error));
   const heading = found.length > 0
     ? count(places(record.compiles.map(each => ({ ...each, engine: "" }))).length, "graph break")
@@ -62,7 +61,7 @@ function content(context: Context, cards: Cards): HTMLElement[] {
     h("h2", heading),
     ...(listed.length < found.length ? [h("p", `Listed are the first ${LISTED}, and those of ${chosen}.`)] : []),
     ...listed.map(ends => {
-      const shown = card(context, ends, isOwn(ends), cards);
+      const shown = card(context, ends, isOf(ends, chosen), cards);
       for (const [compile, each] of ends) cards.set(key(compile.id, each.instruction), shown);
       return shown;
     }),
@@ -77,7 +76,7 @@ function content(context: Context, cards: Cards): HTMLElement[] {
 type FrameBreak = readonly [compile: CompileData, broke: BreakData];
 
 /** Breaks by their place in the program: a frame ends its graph too where a function that it calls breaks. */
-function places(compiles: readonly CompileData[]): FrameBreak[][] {
+export function places(compiles: readonly CompileData[]): FrameBreak[][] {
   const found = new Map<string, FrameBreak[]>();
   for (const compile of compiles) {
     for (const broke of compile.breaks ?? []) {
@@ -88,6 +87,13 @@ function places(compiles: readonly CompileData[]): FrameBreak[][] {
     }
   }
   return [...found.values()];
+}
+
+const isOf = (ends: readonly FrameBreak[], id: string) => ends.some(([compile]) => compile.id === id);
+
+/** The first places, and all of the compile with this id. */
+export function listedOf(found: readonly FrameBreak[][], id: string): FrameBreak[][] {
+  return found.filter((ends, n) => n < LISTED || isOf(ends, id));
 }
 
 function card(context: Context, ends: readonly FrameBreak[], chosen: boolean, cards: Cards): HTMLElement {

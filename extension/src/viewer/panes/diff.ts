@@ -4,7 +4,7 @@ import { DiffView, type Version } from "../diff/view";
 import { button, fill, h, on } from "../dom";
 import type { Context, Pane } from "../pane";
 import type { CompileData } from "../record";
-import { compilePairs } from "../diff/compare";
+import { compilePairs, inOrder } from "../diff/compare";
 import { ends, onChange } from "../signal";
 import { openedRecord } from "../read";
 import { compileName } from "../stages";
@@ -84,9 +84,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
       fill(body);
       return;
     }
-    // A later compile of this record, such as a recompile, is what came of this one.
-    const later = version.record === record && record.compiles.indexOf(compile) > record.compiles.indexOf(own);
-    const pair = later ? { before: own, after: compile } : { before: compile, after: own };
+    const pair = inOrder(record, own, compile);
     headline.textContent = `from ${compileName(pair.before)} to ${compileName(pair.after)}`;
     const after = named({ name: record.title, record }, pair.after);
     view = DiffView(name, named(version, pair.before), after, pair, wishes);
