@@ -1,8 +1,11 @@
 """Hooks, saved tensors, and what a backward may be asked again: as in eager."""
 
+import itertools
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import explorer
 from trained import CASES, T, case, check_as_in_eager
@@ -476,3 +479,58 @@ def test_a_gradient_lies_as_in_eager_where_others_that_it_is_added_to_do_not_com
                 found += torch.autograd.grad(result, x, torch.full_like(result, 1.5))
             assert found[0].stride() == found[1].stride(), (shape, k)
             torch.testing.assert_close(found[0], found[1])
+
+
+def apart(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return x.sin(), w.exp()
+
+
+def through_one_value(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    t = w.exp()
+    return t.sin(), t * x
+
+
+def through_an_output(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    t = w.exp()
+    return t, t * x.cos()
+
+
+def alone(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (x.exp().sin() + w.cos(),)
+
+
+ASKED = [None, "x", "w", "xw"]
+"""The inputs of torch.autograd.grad; None: a backward to all leaves."""
+
+
+@pytest.mark.parametrize("f", [apart, through_one_value, through_an_output, alone])
+def test_two_backwards_run_the_hooks_and_free_the_values_that_eager_does(f: Callable[..., tuple[Tensor, ...]]) -> None:
+    """Each pair of backwards: from which outputs, to which inputs."""
+
+    def outcome(run: Callable[..., tuple[Tensor, ...]], plan: tuple[tuple[int, str | None], ...], keep: bool) -> str:
+        leaves = {name: torch.full((2,), value, requires_grad=True) for name, value in (("x", 0.5), ("w", 0.25))}
+        outputs = run(*leaves.values())
+        found: list[object] = []
+        seen: list[tuple[int, float]] = []
+        for k, output in enumerate(outputs):
+            output.register_hook(lambda g, k=k: seen.append((k, round(g[0].item(), 4))))
+        for of, asked in plan:
+            heads = [each.sum() for k, each in enumerate(outputs) if of >> k & 1]
+            seen.clear()
+            try:
+                if asked is None:
+                    torch.autograd.backward(heads, retain_graph=keep)
+                    made = [x.grad for x in leaves.values()]
+                else:
+                    to = [leaves[name] for name in asked]
+                    made = list(torch.autograd.grad(heads, to, allow_unused=True, retain_graph=keep))
+            except RuntimeError as error:  # of such a backward, how far it came is not compared
+                return f"{found} {str(error)[:30]}"
+            found += [*sorted(seen), *(None if g is None else round(g[0].item(), 4) for g in made)]
+        return str(found)
+
+    compiled = explorer.compile(f)
+    count = len(f(torch.ones(2), torch.ones(2)))
+    steps = list(itertools.product(range(1, 1 << count), ASKED))
+    for keep, *plan in itertools.product([False, True], steps, steps):
+        assert outcome(compiled, tuple(plan), keep) == outcome(f, tuple(plan), keep), (plan, keep)

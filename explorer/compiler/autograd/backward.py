@@ -10,6 +10,7 @@ import contextlib
 import functools
 import operator
 import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -259,9 +260,9 @@ class Later:
 class Backward:
     """The backward of one compiled graph. `ctx` is that of a call's autograd.Function.
 
-    `ctx.spent` are the tangents whose backward freed what it needed; `ctx.rest` is what is left for the others.
+    `ctx.spent` are the grad_fns of eager that have freed what they saved; `ctx.rest` is what is left for the others.
     `ctx.flowed` are tangents of `later` outputs, by place, with the number of the backward that they came in: None for
-    one whose gradient is computed already.
+    one whose gradient is computed already, and the grad_fns that ran for it and free what they saved.
     """
 
     def __init__(self, parts: Partitioned, run: Callable[[Iterator[Any]], tuple[Any, ...]]) -> None:
@@ -300,7 +301,11 @@ class Backward:
         self._recomputed = [n for n in parts.backward.graph.nodes if n.op == "call_function" and info(n).id in forward]
         self._read_for = functools.cache(functools.partial(read_from, parts.backward, self._first))
         self._like = functools.lru_cache(functools.partial(like_without, parts.backward, self._first))
-        self._cloned = (None,) * len(self.again.before)
+        self.leaf = (LEAF,) if self.later or len(self.flowing) > 1 else ()
+        """What the function gets after its inputs. A hook of the grad_fn of a single output would count it."""
+        self._cloned = (None,) * (len(self.again.before) + len(self.leaf))
+        self._at_once = not self.leaf and self.routes.at_once
+        self._with_edges = [i for i, n in enumerate(parts.captured.inputs) if isinstance(info(n).value, Tensor)]
 
     def remember(self, ctx: Context, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
@@ -327,23 +332,26 @@ class Backward:
 
     def __call__(self, ctx: Context, tangents: Sequence[Tensor | None]) -> tuple[object, ...]:
         given = [tangents[k] for k in self.flowing]
-        done = 0
+        done, ends = 0, self.asked_inputs(ctx)
         if self.later:
             task = torch._C._current_graph_task_id()
-            for place, (at, tangent) in ctx.flowed.items():
+            for place, (at, tangent, ran) in ctx.flowed.items():
                 given[place] = tangent if at == task else None
-                done |= (at == task and tangent is None) << place
+                done |= ran
             ctx.flowed = {}
         came, wanted = self.routes.all, list(ctx.needs_input_grad)
-        if None in given:
-            came = sum(1 << k for k, tangent in enumerate(given) if tangent is not None)
-            wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
+        if None in given or ends != self.routes.inputs:
+            flows = (t is not None and bool(r & ends) for t, r in zip(given, self.routes.reach, strict=True))
+            came = sum(1 << k for k, flowing in enumerate(flows) if flowing)
+            sources = enumerate(self.routes.sources)
+            wanted = [wanted[i] and bool(s & came) and bool(ends >> i & 1) for i, s in sources]
         if not came:
             if not torch._C._autograd._get_current_graph_task_keep_graph():
                 ctx.spent |= done
                 self._keep(ctx)
             return (None,) * len(ctx.needs_input_grad)
-        saved, stale = self._saved(ctx, came)
+        saved, stale = self._saved(ctx, came, ends)
+        done |= self.routes.run(came, ends)
         for counter, expected, s, made_by in ctx.seen:
             if s & came:
                 check_version(counter, expected, made_by)
@@ -352,18 +360,38 @@ class Backward:
             outputs = {k: tangent for k, tangent in zip(self.flowing, given, strict=True) if tangent is not None}
             by_index = self.again.gradients(ctx.again, self._known(ctx, saved), indices, outputs)
             found: Sequence[object] = [by_index.get(i) for i in range(len(self.routes.sources))]
-            self._free(ctx, saved, stale, came | done)
+            self._free(ctx, saved, stale, done)
         else:
             before = self._before(saved, ctx.memory)
-            self._free(ctx, saved, stale, came | done)
+            self._free(ctx, saved, stale, done)
             values = [*saved[: self._count], *ctx.numbers]
             del saved
             found = self._gradients(values, given, ctx.layouts, came, before)
         return (*(g if needed else None for g, needed in zip(found, wanted, strict=False)), *self._cloned)
 
-    def up_to(self, ctx: Context, what: Later, tangent: Tensor) -> tuple[object, ...]:
+    def asked_inputs(self, ctx: Context) -> int:
+        """The inputs whose gradients autograd's engine, which runs, computes, as a set."""
+        # No gradient is asked of the leaf: where it gets one, those of all leaves are computed.
+        if self._at_once or (runs(LEAF_NODE) if self.leaf else not asked_for()):
+            return self.routes.inputs
+        edges = zip(self._with_edges, ctx.next_functions, strict=False)
+        return sum(1 << i for i, (node, _) in edges if node is not None and runs(node))
+
+    def asked_ends(self, ctx: Context, result: Tensor | None) -> int:
+        """`asked_inputs`, and results that are asked for: all ends where it is unknown which, or it is `result`."""
+        ends = self.asked_inputs(ctx)
+        if runs(LEAF_NODE):
+            return ends
+        asked = asked_for()
+        if asked is None or any(is_gradient_of(each, result) for each in asked):
+            return -1
+        for k, (x, _) in getattr(ctx, "watched", {}).items():
+            ends |= self.routes.end(k) if any(is_gradient_of(each, x()) for each in asked) else 0
+        return ends
+
+    def up_to(self, ctx: Context, what: Later, tangent: Tensor, ends: int) -> tuple[object, ...]:
         """What the tangent of a later output gives the results and the inputs that it is computed from."""
-        saved, _ = self._saved(ctx, 1 << what.place)
+        saved, _ = self._saved(ctx, 1 << what.place, ends)
         return self.again.up_to(ctx.again, self._known(ctx, saved), what, tangent)
 
     def _known(self, ctx: Context, saved: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -415,14 +443,17 @@ class Backward:
         like |= {i: torch.empty_like(like[i]) for i, is_view in alone.items() if not is_view}
         return [laid_out_as(like[i], g) if i in alone else g for i, g in enumerate(found)]
 
-    def _saved(self, ctx: Context, came: int) -> tuple[Sequence[Any], frozenset[int]]:
+    def _saved(self, ctx: Context, came: int, ends: int) -> tuple[Sequence[Any], frozenset[int]]:
         """What was saved, and the places of what was written since, which no tangent of `came` needs."""
-        if ctx.spent and self.routes.freed(came, ctx.spent):
+        if ctx.spent and (ctx.again is None or self.routes.run(came, ends) & ctx.spent):
             raise RuntimeError(TWICE)
         if ctx.rest is None:
             return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
         stale = frozenset(k for k, (x, at) in enumerate(ctx.rest) if at is not None and version(x) != at)
-        for k in stale & self._needed(came, len(ctx.rest)):
+        needed = self._needed({came: ends}, len(ctx.rest))
+        if any(isinstance(ctx.rest[k][0], Metadata) for k in needed):
+            raise RuntimeError(TWICE)
+        for k in stale & needed:
             x, at = ctx.rest[k]
             is_result = k >= self._inputs and (x.is_floating_point() or x.is_complex())
             check_version(x, at, f", which is output 0 of {type(ctx).__name__}," if is_result else maker_of(x))
@@ -438,17 +469,18 @@ class Backward:
             with contextlib.suppress(RuntimeError):
                 ctx.rest = self._with_versions(ctx.saved_tensors)
 
-    def _needed(self, tangents: int, saved: int) -> frozenset[int]:
-        """The places in what is saved of what a backward from `tangents` reads or watches."""
-        first = saved - len(self._watched)
+    def _needed(self, routes: Mapping[int, int], saved: int) -> frozenset[int]:
+        """The places in what is saved of what a backward from such tangents to such ends reads or watches."""
+        first, tangents = saved - len(self._watched), functools.reduce(int.__or__, routes)
         watched = (k for k, s in enumerate(self._watched.values(), first) if s & tangents)
-        return frozenset(k for k in self._read_for(tangents) if k < self._count).union(watched)
+        read = (self._read_for(tangents, ends & self.routes.inputs) for tangents, ends in routes.items())
+        return frozenset(k for each in read for k in each if k < self._count).union(watched)
 
-    def _free(self, ctx: Context, saved: Sequence[Tensor], stale: frozenset[int], came: int) -> None:
+    def _free(self, ctx: Context, saved: Sequence[Tensor], stale: frozenset[int], ran: int) -> None:
         """Let go of what no further backward can need: eager frees what each grad_fn saved when it has run."""
         if torch._C._autograd._get_current_graph_task_keep_graph():
             return
-        ctx.spent |= came
+        ctx.spent |= ran
         ctx.maybe_clear_saved_tensors()
         left = self.routes.left(ctx.spent)
         if not left:
@@ -515,26 +547,30 @@ class After(torch.autograd.Function):
         none: tuple[object, ...] = (None,) * 4
         if tangent is None:
             return (*none, *(None,) * (len(what.results) + len(what.inputs)))
-        if call.again is None:
-            raise RuntimeError(TWICE)
         watched = [call.watched[k] for k in what.watched]
         looked_at = any(hooks or (x := each()) is not None and x.retains_grad for each, hooks in watched)
         task = torch._C._current_graph_task_id()
         # Where gradients of some tensors are asked for, this leaf is none of them, and an output may be one.
-        asked = () if torch._C._will_engine_execute_node(LEAF_NODE) else asked_for(sys._getframe(2))
-        if looked_at or asked is None or any(is_gradient_of(each, x()) for each in asked for x, _ in watched):
-            call.flowed[what.place] = task, None
-            return (*none, *back.up_to(call, what, tangent))
-        call.flowed[what.place] = task, tangent
+        ends = back.asked_ends(call, None)
+        if looked_at or any(ends & back.routes.end(k) for k in what.watched):
+            found = back.up_to(call, what, tangent, ends)
+            keep = torch._C._autograd._get_current_graph_task_keep_graph()
+            call.flowed[what.place] = task, None, 0 if keep else back.routes.run(1 << what.place, ends)
+            return (*none, *found)
+        call.flowed[what.place] = task, tangent, 0
         return (*none, *(None,) * (len(what.results) + len(what.inputs)))
 
 
-def asked_for(engine: FrameType | None) -> Sequence[Tensor | GradientEdge] | None:
+def asked_for() -> Sequence[Tensor | GradientEdge] | None:
     """The tensors whose gradients alone a backward computes, from the frame that it runs in: the engine does not say
-    it. None where that frame is not torch's call of the engine, as on a thread of a card."""
-    if engine is None or engine.f_code is not torch.autograd.graph._engine_run_backward.__code__:
+    it. None where no frame is torch's call of the engine, as on a thread of a card."""
+    engine = torch.autograd.graph._engine_run_backward.__code__
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not engine:
+        frame = frame.f_back
+    if frame is None:
         return None
-    given = engine.f_locals["args"]
+    given = frame.f_locals["args"]
     return given[3] if len(given) > 3 else None
 
 
@@ -552,22 +588,40 @@ with torch.inference_mode(False):  # the first compile may stand anywhere
     LEAF_NODE = torch.autograd.graph.get_gradient_edge(LEAF).node
 
 
+def runs(node: torch.autograd.graph.Node) -> bool:
+    """Whether the engine, which runs, computes the gradient that arrives at a grad_fn or goes through it."""
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # a leaf whose gradient is asked for: torch does not answer then
+        return True
+
+
 class Hooks(OrderedDict[int, Callable[[Tensor], Tensor | None]]):
     """The hooks of one output. Autograd runs them where any output of the function has a gradient, and gives them None;
-    eager, where this output has one."""
+    eager, where this output has one and a gradient that is asked for is computed from it, or is it: `runs` says so."""
+
+    def __init__(self, runs: Callable[[], bool]) -> None:
+        super().__init__()
+        self._runs = runs
 
     def __setitem__(self, key: int, hook: Callable[[Tensor], Tensor | None]) -> None:
         @functools.wraps(hook, updated=())
         def where_one_comes(gradient: Tensor | None) -> Tensor | None:
-            return None if gradient is None else hook(gradient)
+            return hook(gradient) if gradient is not None and self._runs() else None
 
         super().__setitem__(key, where_one_comes)
 
 
-def hooks_of(x: Tensor) -> object:
-    """The hooks of an output, those to come as well."""
+def hooks_of(x: Tensor, back: Backward, call: Context, reach: int) -> object:
+    """The hooks of an output of a call, those to come as well; `reach` are the ends of its gradient."""
     if x._backward_hooks is None and x.grad_fn is not None:
-        x._backward_hooks = Hooks()
+        held, output = weakref.ref(call), weakref.ref(x)
+
+        def executes() -> bool:
+            ctx = held()
+            return ctx is None or bool(back.asked_ends(ctx, output()) & reach)
+
+        x._backward_hooks = Hooks(executes)
         x.grad_fn._register_hook_dict(x)
     return x._backward_hooks
 

@@ -191,11 +191,17 @@ def several(value: object) -> tuple[Any, ...]:
 class Routes:
     """`all`: every tangent. `sources`: per input of the captured graph, the tangents that its gradient comes from.
     `outputs` and `given`: by the index of each forward output and input that eager keeps, those for which it is read.
+
+    A set of ends of gradients is a number too: a bit for each input, and above those a bit for each result that the
+    caller gets. `reach` has the ends below each tangent's grad_fn. `at_once`: every gradient goes through one grad_fn
+    that saves something, so that after one backward none is possible.
     """
 
     def __init__(self, parts: Traced | Partitioned) -> None:
         eager = parts.eager_backward
-        above = reaching(eager)
+        self._count = len(parts.captured.inputs)
+        above = reaching(eager.heads, {node.id: node.inputs for node in eager.nodes})
+        below = self._below(eager)
         self.outputs: dict[int, int] = defaultdict(int)
         self.given: dict[int, int] = defaultdict(int)
         for node in eager.nodes:
@@ -203,8 +209,17 @@ class Routes:
                 for index in indices:
                     found[index] |= above[node.id]
         self.all = (1 << len(eager.heads)) - 1
-        self.sources = [above.get(eager.edges.get(index, ""), 0) for index in range(len(parts.captured.inputs))]
-        self._saving = {above[node.id] for node in eager.nodes if node.saves}
+        self.inputs = (1 << self._count) - 1
+        self.sources = [above.get(eager.edges.get(index, ""), 0) for index in range(self._count)]
+        self.reach = [below[head] for head in eager.heads]
+        self.under = {index: below[id] for index, id in eager.results.items()}
+        inside = {node.id for node in eager.nodes if node.saves and below[node.id]}.difference(eager.edges.values())
+        self._saving = sorted({(above[id], below[id]) for id in inside})
+        self.at_once = any(
+            all(above == self.all and below & r == r for r in self.reach) for above, below in self._saving
+        )
+        self.run = functools.cache(self._run)
+        self.left = functools.cache(self._left)
         into: dict[str, list[tuple[int, bool]]] = defaultdict(list)
         for node in eager.nodes:
             for following in node.inputs:
@@ -212,9 +227,19 @@ class Routes:
         sums = {i: into[edge] for i, edge in eager.edges.items() if len(into[edge]) > 1}
         self._sums = {i: addends for i, addends in sums.items() if any(is_view for _, is_view in addends)}
 
-    def freed(self, tangents: int, spent: int) -> bool:
-        """Whether a backward from `tangents` needs what one from `spent` has freed."""
-        return any(above & tangents and above & spent for above in self._saving)
+    def _below(self, eager: GradFnGraph) -> dict[str, int]:
+        """Per grad_fn the ends strictly below it, and itself where it is an input's."""
+        users: dict[str, list[str]] = defaultdict(list)
+        for node in eager.nodes:
+            for following in node.inputs:
+                users[following].append(node.id)
+        ends: dict[str, int] = defaultdict(int)
+        for index, id in eager.edges.items():
+            ends[id] |= 1 << index
+        for index, id in eager.results.items():
+            for user in users[id]:
+                ends[user] |= self.end(index)
+        return _gathered(ends, users)
 
     def alone(self, tangents: int) -> dict[int, bool]:
         """The inputs whose gradient is a sum, for these tangents of one addend, which lies as it does alone; and
@@ -222,29 +247,43 @@ class Routes:
         reached = {i: [is_view for s, is_view in addends if s & tangents] for i, addends in self._sums.items()}
         return {i: views[0] for i, views in reached.items() if len(views) == 1}
 
-    def left(self, spent: int) -> int:
-        """The tangents from which a backward is still possible after one from `spent`."""
-        gone = 0
-        for above in self._saving:
-            gone |= above if above & spent else 0
-        return self.all & ~gone
+    def end(self, result: int) -> int:
+        return 1 << self._count + result
+
+    def _run(self, tangents: int, ends: int) -> int:
+        """Those that save something, of the grad_fns that run in a backward from `tangents` to `ends`, as a set."""
+        return sum(1 << k for k, (above, below) in enumerate(self._saving) if above & tangents and below & ends)
+
+    def _left(self, spent: int) -> dict[int, int]:
+        """The tangents from which a backward is still possible where the grad_fns `spent` have run, and to which ends.
+        Of a tangent whose grad_fns all have run nothing is kept."""
+        found = {}
+        for k, reach in enumerate(self.reach):
+            saving = [(1 << j & spent, below) for j, (above, below) in enumerate(self._saving) if above >> k & 1]
+            if not saving or not all(ran for ran, _ in saving):
+                found[1 << k] = reach & ~functools.reduce(int.__or__, (below for ran, below in saving if ran), 0)
+        return {tangent: ends for tangent, ends in found.items() if ends}
 
 
-def reaching(eager: GradFnGraph) -> dict[str, int]:
+def reaching(heads: Sequence[str], inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Per grad_fn the tangents that reach it."""
-    inputs = {node.id: node.inputs for node in eager.nodes}
-    waiting = Counter(following for following_all in inputs.values() for following in following_all)
     found: dict[str, int] = defaultdict(int)
-    for k, head in enumerate(eager.heads):
+    for k, head in enumerate(heads):
         found[head] |= 1 << k
-    ready = [id for id in inputs if not waiting[id]]
+    return _gathered(found, inputs)
+
+
+def _gathered(found: dict[str, int], following: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """`found`, with what each has given to all that follow it."""
+    waiting = Counter(each for several in following.values() for each in several)
+    ready = [id for id in following if not waiting[id]]
     while ready:
         id = ready.pop()
-        for following in inputs[id]:
-            found[following] |= found[id]
-            waiting[following] -= 1
-            if not waiting[following]:
-                ready.append(following)
+        for each in following.get(id, ()):
+            found[each] |= found[id]
+            waiting[each] -= 1
+            if not waiting[each]:
+                ready.append(each)
     return found
 
 
@@ -315,12 +354,13 @@ def without(
     return tuple(given(n) if isinstance(n, fx.Node) else n for n in backward.outputs)
 
 
-def read_from(backward: Graph, first: int, tangents: int) -> frozenset[int]:
-    """The inputs of the backward half that it reads for `tangents`, whose own places begin at `first`: not what only a
-    gradient of others is computed from, which is zero then."""
+def read_from(backward: Graph, first: int, tangents: int, ends: int) -> frozenset[int]:
+    """The inputs of the backward half that it reads for the gradients `ends` of `tangents`, whose own places begin at
+    `first`: not what only a gradient of others is computed from, which is zero then."""
     inputs = backward.inputs
     nodes = [node for node in backward.graph.nodes if node.op != "output"]
     flowing = computed_from(nodes, [n for k, n in enumerate(inputs[first:]) if tangents >> k & 1])
     zero = computed_from(nodes, inputs[first:]).keys() - flowing
-    needed = needed_by(flowing, zero)
+    wanted = [node for k, node in enumerate(backward.outputs) if ends >> k & 1 and node in flowing]
+    needed = needed_by(wanted, zero)
     return frozenset(k for k, node in enumerate(inputs[:first]) if node in needed)

@@ -88,6 +88,7 @@ def training(halves: Halves) -> tuple[Half, Backward]:
     going_back = Backward(parts, plain(halves.backward))
     count, arity = len(signature.forward_outputs), len(parts.captured.inputs)
     before, later = going_back.again.before, {each.index for each in going_back.later}
+    leaf = going_back.leaf
     still = [
         k
         for k, (node, flows) in enumerate(zip(parts.forward.outputs, signature.differentiable, strict=False))
@@ -97,8 +98,8 @@ def training(halves: Halves) -> tuple[Half, Backward]:
     class Joined(OfGraph):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            given = inputs[:arity] if before else inputs
-            going_back.remember(ctx, given, inputs[arity:])
+            given = inputs[:arity]
+            going_back.remember(ctx, given, inputs[arity : arity + len(before)])
             values = [unviewed(value) for value in run_forward(given)]
             going_back.save(ctx, given, values)
             ctx.set_materialize_grads(False)
@@ -116,25 +117,28 @@ def training(halves: Halves) -> tuple[Half, Backward]:
     seen = {mutation.index for mutation in signature.mutations if mutation.output is not None}
     given = enumerate(zip(parts.captured.inputs, going_back.routes.sources, strict=True))
     unreached = {i for i, (node, source) in given if wants_gradient(node) and not source} - seen
-    call: Half = lambda inputs: apply(*inputs)  # noqa: E731
+    call: Half = lambda inputs: apply(*inputs, *leaf)  # noqa: E731
     separate = [k for k in going_back.flowing if k not in later] if len(going_back.flowing) > 1 else []
     if before or unreached:  # a hook behind an input that eager's backward never reaches would see None
 
         def call(inputs: Sequence[Any]) -> tuple[object, ...]:
             alone = (value.detach() if i in unreached else value for i, value in enumerate(inputs))
-            return apply(*alone, *(inputs[i].clone() for i in before))
+            return apply(*alone, *(inputs[i].clone() for i in before), *leaf)
 
     if separate:
-        call = hooking(call, separate)
+        call = hooking(call, going_back, separate)
     # A graph may be entered with grad mode off and switch it on: which outputs have gradients is known from the trace.
     return (call if parts.captured.grad_enabled else torch.enable_grad()(call)), going_back
 
 
-def hooking(call: Half, outputs: Sequence[int]) -> Half:
+def hooking(call: Half, back: Backward, outputs: Sequence[int]) -> Half:
+    reach = {k: back.routes.reach[back.flowing.index(k)] for k in outputs}
+
     def run(inputs: Sequence[object]) -> tuple[object, ...]:
         found = call(inputs)
         for k in outputs:
-            hooks_of(found[k])
+            output: Any = found[k]
+            hooks_of(output, back, output.grad_fn, reach[k])
         return found
 
     return run
@@ -189,7 +193,7 @@ def chained(
         for k in what.watched:
             if k not in results:
                 results[k] = returning.own(k, inputs, found, views)
-                call.watched[k] = weakref.ref(results[k]), hooks_of(results[k])
+                call.watched[k] = weakref.ref(results[k]), hooks_of(results[k], back, call, back.routes.under[k])
         sources = (*(results[k] for k in what.results), *(inputs[i] for i in what.inputs))
         found[what.index] = after([made[what.index]], (back, what), call, LEAF, *sources)
     return tuple(found), views
