@@ -61,6 +61,7 @@ def fork(work: Callable[[Say], None]) -> Child:
         os.close(writing)
         return Child(pid, reading, time.monotonic())
     status = 1
+    TooLong.in_torch = False
     try:
         os.close(reading)
         silence = os.open(os.devnull, os.O_WRONLY)
