@@ -587,6 +587,31 @@ def test_inference_mode_is_guarded_where_no_tensor_tells_it(fn: Callable[[], Any
             assert compiled() == fn()
 
 
+WRITES = {
+    "in place": lambda x, base: x.mul_(2),
+    "out": lambda x, base: torch.sin(x, out=x),
+    "its base": lambda x, base: base.add_(1),
+    "a view of it": lambda x, base: x[0].zero_(),
+    "other axes": lambda x, base: x.t_(),
+    "data": lambda x, base: x.data.add_(1),
+    "a branch": lambda x, base: torch.cond(x.mul_(2).sum() > 0, lambda q: q + 1, lambda q: q - 1, (x,)),
+}
+
+
+@pytest.mark.parametrize("of", [lambda p: p, lambda p: p * 1, lambda p: (p * 1)[1:], lambda p: p[1:]])
+@pytest.mark.parametrize("name", WRITES)
+def test_inference_mode_writes_what_requires_grad(name: str, of: Callable[[Tensor], Tensor]) -> None:
+    """Of views of it, autograd can say nothing inside any more."""
+    found = []
+    before = TOTALS[CompilerBug.TOTAL]
+    for function in (WRITES[name], explorer.compile(WRITES[name])):
+        x = of(torch.ones(3, 3, requires_grad=True))
+        with torch.inference_mode():
+            function(x, x if x._base is None else x._base)
+        found.append((x.tolist(), x._version, x.stride(), x.grad_fn and x.grad_fn.name()))
+    assert found[0] == found[1] and TOTALS[CompilerBug.TOTAL] == before
+
+
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -554,6 +554,31 @@ def test_data_of_another_tensor_in_inference_mode_counts_no_writes(write: str) -
     assert found[0] == found[1]
 
 
+TURNS = [
+    "t_()", "transpose_(0, 1)", "transpose_(dim0=0, dim1=-1)", "swapaxes_(0, 1)", "unsqueeze_(-1)", "squeeze_(0)",
+    "squeeze_()", "squeeze_((0, 1))", "t_().unsqueeze_(0)", "as_strided_((3, 1), (1, 3))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["x", "x * 1", "(x * 1)[:1]"])
+@pytest.mark.parametrize("turn", TURNS)
+def test_other_axes_of_what_requires_grad(turn: str, given: str) -> None:
+    """The gradient, the version, and the names that errors of a later backward give."""
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"def fn(x):\n    x.{turn}\n    return x.amax(0), x * x", space)
+    found: list[Any] = []
+    for fn in (space["fn"], explorer.compile(space["fn"])):
+        x = torch.arange(3.0)[None].requires_grad_()
+        y = eval(given)
+        try:
+            made = fn(y)
+            sum(each.sum() for each in made).backward()
+            found.append([y.grad_fn.name(), y._version, y.shape, y.stride(), x.grad.tolist()])
+        except RuntimeError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
 RESIZED_OUT = [
     "torch.sort(x, -1, out=(x, y.long()))", "torch.add(x, 1, out=y)", "torch.sort(x, -1, out=(y, n))",
     "torch.max(x, 0, out=(y, n))", "torch.cat([x, x], out=y)", "torch.sort(x, -1, out=(x, n))",

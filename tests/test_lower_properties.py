@@ -295,3 +295,19 @@ def test_a_size_of_no_elements_beside_one_that_may_change() -> None:
         compiled(x).sum().backward()
         assert x.grad is not None and x.grad.shape == size
     assert explorer.counters().get("compiler bugs", 0) == bugs
+
+
+@pytest.mark.parametrize("use", [
+    "squeeze()", "squeeze(0).sum(0)", "squeeze((0, 1)) * 2", "expand(5, 3) + 1", "broadcast_to(4, 3).cumsum(0)",
+    "add(Y)", "reshape(-1) * 2", "unsqueeze(0).squeeze()",
+])  # fmt: skip
+def test_a_size_that_a_guard_says_is_1(use: str) -> None:
+    """`s0 - (s0 + 1)//2` is 1 for 2 and 3."""
+    space: dict[str, Any] = {"Y": torch.arange(15.0).view(5, 3)}
+    exec(f"def fn(x):\n    return x.chunk(2)[1].{use} + 1", space)
+    compiled = explorer.compile(space["fn"], dynamic=True)
+    before = explorer.counters().get("compiler bugs", 0)
+    for rows in (2, 3):
+        x = torch.arange(3.0 * rows).view(rows, 3)
+        assert torch.equal(compiled(x), space["fn"](x))
+    assert explorer.counters().get("compiler bugs", 0) == before

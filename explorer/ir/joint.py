@@ -197,7 +197,8 @@ class Restride:
     is by how much its first element moves.
 
     `seen` says whether autograd records the change, `resized` whether its memory grows or shrinks (`out=` of another
-    shape).
+    shape). `calls` are the program's methods and their arguments, whose names the grad_fn has; empty where autograd
+    records none or they depend on sizes.
     """
 
     index: int
@@ -206,6 +207,12 @@ class Restride:
     offset: Any
     seen: bool
     resized: bool = False
+    calls: tuple[tuple[str, tuple[Any, ...], Mapping[str, Any]], ...] = ()
+
+    def moves_first(self, target: torch.Tensor) -> bool:
+        """Whether the input changes before the graph runs. Axes that autograd does not see wait: the grad_fn has the
+        old ones."""
+        return not self.resized and (self.seen or not target.requires_grad)
 
     def __str__(self) -> str:
         return f"input {self.index} becomes size {self.size} strides {self.stride}"

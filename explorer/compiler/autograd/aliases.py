@@ -234,13 +234,15 @@ class Writing:
 
     def move(self, inputs: Values) -> Values:
         """Give inputs their new axes before the graph runs, since that counts as a write of what its backward reads;
-        the inputs as the graph takes them. Axes that autograd does not see wait: the grad_fn has the old ones."""
+        the inputs as the graph takes them, with the versions that they will have."""
         given = list(inputs)
+        grown = dict(self._versions)
         for restride, rank, facts in self._numbers(inputs):
             target = inputs[restride.index]
-            if not restride.resized and (restride.seen or not target.requires_grad):
-                before = target.shape, target.stride(), target.storage_offset()
+            if restride.moves_first(target):
+                before, at = (target.shape, target.stride(), target.storage_offset()), version(target)
                 _restride(target, restride, rank, facts)
+                set_versions([(target, None if at is None else at + grown[restride.index])])
                 given[restride.index] = target.as_strided(*before)
         return given
 
@@ -260,6 +262,10 @@ class Writing:
 def _restride(target: Tensor, restride: joint.Restride, rank: int, facts: Sequence[Any]) -> None:
     size, stride, offset = facts[:rank], facts[rank : 2 * rank], facts[-1]
     with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
+        for name, args, kwargs in restride.calls:
+            getattr(target, name)(*args, **kwargs)
+        if restride.calls:
+            return
         if restride.resized:
             target.resize_(size)
             offset = 0

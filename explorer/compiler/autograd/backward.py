@@ -292,9 +292,11 @@ class Backward:
         self._watched = {k: tangents for k, tangents in self.routes.outputs.items() if k not in stored}
         """Outputs that eager saves and this backward does not, and for which tangents: saved for autograd to see that
         nobody writes them."""
-        growth = parts.signature.versions
+        given = parts.captured.inputs
+        moved = {r.index for r in signature.restrides if r.moves_first(info(given[r.index]).value)}
+        growth = {i: writes for i, writes in signature.versions.items() if i not in moved}
         self._seen = [(i, growth.get(i, 0), s) for i, s in sorted(self.routes.given.items()) if i not in saved]
-        """Inputs likewise, and by how much the call raises their versions. Their memory is not kept."""
+        """Inputs likewise, and by how much the call raises their versions from here on. Their memory is not kept."""
         self._viewed = {k for k, index in enumerate(saved) if index in parts.eager_backward.viewed}
         nodes = (node for node in parts.forward.graph.nodes if node.op != "output")
         forward = {info(node).id for node in nodes}

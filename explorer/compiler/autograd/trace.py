@@ -536,7 +536,17 @@ class JointTracer:
         if resized and not value.is_contiguous() or not resized and grown:
             raise Unsupported(Why(reasons.RESIZED, f"{name} gets strides {list(value.stride())}"))
         moved = expression(value.storage_offset() - first)
-        return joint.Restride(index, size, stride, moved, self.autograd_saw(index), resized)
+        seen = self.autograd_saw(index)
+        return joint.Restride(index, size, stride, moved, seen, resized, self.turning(index) if seen else ())
+
+    def turning(self, index: int) -> tuple[tuple[str, tuple[Any, ...], Mapping[str, Any]], ...]:
+        """The methods that give an input other axes, where all of them can be called at once before the graph."""
+        nodes = list(self.captured.graph.nodes)
+        found = [node for node in nodes if self.values.get(node) is self.inputs[index] and turns(node)]
+        calls = [(node.target, node.args[1:], dict(node.kwargs)) for node in found if isinstance(node.target, str)]
+        fixed = all(type(each) in (int, str) for _, *arguments in calls for each in tree_leaves(arguments))
+        in_one_mode = all(node.target is not torch._C._set_grad_enabled for node in nodes)
+        return tuple(calls) if fixed and in_one_mode and len(calls) == len(found) else ()
 
     def as_captured(self, what: joint.GraphOutput, node: fx.Node) -> fx.Node:
         """`node` in the strides that capture saw for this result, or for the base of these, which a decomposition may

@@ -326,13 +326,14 @@ def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
 
 def _is_unruled(func: Any, args: Sequence[object], result: Tensor) -> bool:
     """Whether the rule on tensors without data says nothing of where the kernel writes: results without elements, whose
-    other sizes are fixed where their inputs have gaps, and those that indices lie in another way give their places."""
+    other sizes are fixed where their inputs have gaps, or indices give their places, and those whose indices lie in
+    another way."""
     tensors = tensors_in(args)
     if any(each.layout is not torch.strided for each in (result, *tensors)):
         return False
     if func is aten.index.Tensor:
         known = all(type(n) is int for each in (result, *tensors) for n in (*each.shape, *each.stride()))
-        return known and any(not each.is_contiguous() for each in tensors[1:])
+        return known and (0 in result.shape or any(not each.is_contiguous() for each in tensors[1:]))
     if not any(type(n) is int and n == 0 for n in result.shape) or result._is_view() or func._schema.is_mutable:
         return False
     return not all(_is_packed(each) for each in tensors)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import sympy
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.dtypes import LOOP_DTYPES, constant
@@ -16,7 +17,7 @@ from explorer.compiler.lower.tensors import Element, Restride, Tensor
 from explorer.core.origin import Origins, origin, origins, union
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import loops as ir
-from explorer.ir.index import ZERO, Point, contiguous, equal, integer, row_major
+from explorer.ir.index import ONE, ZERO, Point, contiguous, equal, integer, row_major
 from explorer.ir.scalar import computing_dtype
 from explorer.ir.sizes import Sizes
 
@@ -308,7 +309,9 @@ class Lowering:
 
 
 def shape(like: torch.Tensor) -> Point:
-    return tuple(map(integer, like.shape))
+    """The sizes of a fake tensor. One that a guard says is 1, as `s0 - (s0 + 1)//2` may be, is the number 1: operators
+    drop or expand such dimensions."""
+    return tuple(ONE if type(n) is not int and statically_known_true(n == 1) else integer(n) for n in like.shape)
 
 
 def same_strides(size: Point, one: Point, other: Point) -> bool:
