@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 from explorer.compiler.capture.operator_checks import tensors_in
+from explorer.core.rules import RuleTable
 from explorer.ir.graph import is_random
 
 aten = torch.ops.aten
@@ -58,9 +59,6 @@ SUGGESTED_ON_CPU = frozenset(
     }
 )  # fmt: skip
 """and those that do so on a CPU."""
-ATTENTION_ON_CPU = aten._scaled_dot_product_flash_attention_for_cpu.default
-TRANSFORMS = frozenset({aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default})
-"""Operators whose results have the layout that the library on this machine chooses."""
 PER_ELEMENT = frozenset(
     {
         aten.floor_divide.default, aten._to_copy.default, aten.zeros_like.default, aten.ones_like.default,
@@ -78,21 +76,6 @@ IN_PARTS = frozenset(
 )  # fmt: skip
 """Elementwise operators that torch composes from others if sizes are symbols; the last of these sees another order of
 strides."""
-COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
-"""Operators that write into a copy of their first input, with memory for each element,"""
-DRAWS = frozenset(
-    {
-        aten.uniform.default, aten.normal_functional.default, aten.exponential.default, aten.geometric.default,
-        aten.log_normal.default, aten.cauchy.default, aten.random.default, aten.random.to, getattr(aten.random, "from"),
-        aten.bernoulli.p,
-    }
-)  # fmt: skip
-"""and operators that fill such a copy with random numbers, so that it has no gaps either."""
-LAYOUTS = (
-    CONTIGUOUS, SUGGESTED, SUGGESTED_ON_CPU, TRANSFORMS, COPIES, DRAWS,
-    (aten.angle.default, aten.frexp.Tensor, ATTENTION_ON_CPU, aten.view.default, aten.pow.Tensor_Scalar),
-)  # fmt: skip
-"""All whose results `LaidOut` lays out by name."""
 BATCH_NORMS = frozenset(
     {
         aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default,
@@ -185,45 +168,9 @@ class LaidOut(FakeTensorMode):
         tensors = tensors_in(result)
         if any(isinstance(each, FakeTensor) and each.constant is not None for each in tensors):
             return result  # a real kernel computed it: another tensor would hold another number
-        if traits.has_own_layout:
-            return self._laid_out(func, args, kwargs or {}, result)
+        if traits.lays_out is not None and (placed := traits.lays_out(func, args, result)) is not None:
+            return placed
         return self._strided(func, traits, args, kwargs or {}, result) if isinstance(result, Tensor) else result
-
-    def _laid_out(self, func: OpOverload, args: Any, kwargs: Mapping[str, object], result: Any) -> object:
-        """The result of an operator that a table above names, with the strides that the table says."""
-        suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
-        if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():
-            wanted = suggest_memory_format(args[0]) if suggested else torch.contiguous_format
-            tensors = tensors_in(result)
-            with self:
-                placed = [
-                    each if each.shape != tensors[0].shape else torch.empty_like(each, memory_format=wanted)
-                    for each in tensors
-                ]  # fmt: skip
-            return tuple(placed) if isinstance(result, tuple) else placed[0]
-        if func is aten.frexp.Tensor:
-            with self:
-                return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in tensors_in(result))
-        if func is ATTENTION_ON_CPU and is_non_overlapping_and_dense_or_false(args[0]):
-            with self:
-                query = args[0]
-                like = torch.empty_strided(query.shape, query.stride(), dtype=query.dtype, device=query.device)
-                return like, *tensors_in(result)[1:]
-        if not isinstance(result, Tensor):
-            return result
-        if func is aten.view.default and (stride := _stride_of_view(*args)) and stride != result.stride():
-            with self:
-                return args[0].as_strided(result.shape, stride)
-        if func is aten.pow.Tensor_Scalar and args[0].dtype is torch.bool and type(args[1]) is bool:
-            with self:
-                return torch.empty_like(result, dtype=torch.bool)
-        if func in DRAWS or func in COPIES and any(type(s) is int and s == 0 for s in result.stride()):
-            with self:
-                return torch.empty_like(result)
-        if func in TRANSFORMS and (stride := _stride_of_transform(func, args, result)):
-            with self:
-                return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        return self._strided(func, _traits(func), args, kwargs, result)
 
     def _strided(
         self, func: OpOverload, traits: Traits, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
@@ -255,6 +202,88 @@ class LaidOut(FakeTensorMode):
         del self.log[since:]
 
 
+Layout = Callable[[OpOverload, Sequence[Any], Any], object]
+"""The result of an operator with the strides that its kernel gives it, or None to leave them."""
+LAYOUTS: RuleTable[OpOverload, Layout] = RuleTable("layout")
+
+
+def _in_format(result: Any, wanted: torch.memory_format) -> object:
+    tensors = tensors_in(result)
+    with tensors[0].fake_mode:  # type: ignore[attr-defined]
+        placed = [
+            each if each.shape != tensors[0].shape else torch.empty_like(each, memory_format=wanted) for each in tensors
+        ]
+    return tuple(placed) if isinstance(result, tuple) else placed[0]
+
+
+@LAYOUTS.rule(*CONTIGUOUS)
+def _contiguous(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    return _in_format(result, torch.contiguous_format)
+
+
+@LAYOUTS.rule(*SUGGESTED)
+def _suggested(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    return _in_format(result, suggest_memory_format(args[0]))
+
+
+@LAYOUTS.rule(*SUGGESTED_ON_CPU)
+def _suggested_on_cpu(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    return _suggested(func, args, result) if args[0].device.type == "cpu" else None
+
+
+@LAYOUTS.rule(aten.angle.default)
+def _angle(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    return _contiguous(func, args, result) if args[0].is_complex() else None
+
+
+@LAYOUTS.rule(aten.frexp.Tensor)
+def _frexp(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in tensors_in(result))
+
+
+@LAYOUTS.rule(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _attention(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    query = args[0]
+    if not is_non_overlapping_and_dense_or_false(query):
+        return None
+    return query.new_empty_strided(query.shape, query.stride()), *tensors_in(result)[1:]
+
+
+@LAYOUTS.rule(aten.view.default)
+def _view(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    stride = _stride_of_view(*args)
+    return args[0].as_strided(result.shape, stride) if stride and stride != result.stride() else None
+
+
+@LAYOUTS.rule(aten.pow.Tensor_Scalar)
+def _power(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    of_bools = args[0].dtype is torch.bool and type(args[1]) is bool
+    return torch.empty_like(result, dtype=torch.bool) if of_bools else None
+
+
+@LAYOUTS.rule(aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default)
+def _copy(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    """It writes into a copy of its first input, with memory for each element."""
+    return torch.empty_like(result) if any(type(s) is int and s == 0 for s in result.stride()) else None
+
+
+@LAYOUTS.rule(
+    aten.uniform.default, aten.normal_functional.default, aten.exponential.default, aten.geometric.default,
+    aten.log_normal.default, aten.cauchy.default, aten.random.default, aten.random.to, getattr(aten.random, "from"),
+    aten.bernoulli.p,
+)  # fmt: skip
+def _random(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    """It fills such a copy with random numbers, so that it has no gaps either."""
+    return torch.empty_like(result)
+
+
+@LAYOUTS.rule(aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default)
+def _transform(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+    """The library on this machine chooses its layout."""
+    stride = _stride_of_transform(func, args, result)
+    return result.new_empty_strided(result.shape, stride) if stride else None
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What the tables and torch's schema say of an operator, whatever it is given."""
@@ -262,7 +291,7 @@ class Traits:
     may_write: bool
     draws: bool
     check: Callable[..., None] | None
-    has_own_layout: bool
+    lays_out: Layout | None
     goes_through_elements: bool
     in_parts: bool
 
@@ -274,7 +303,7 @@ def _traits(func: OpOverload) -> Traits:
         may_write=writes or func in BATCH_NORMS,
         draws=is_random(func),
         check=CHECKS.get(func),
-        has_own_layout=any(func in table for table in LAYOUTS),
+        lays_out=LAYOUTS.get(func),
         goes_through_elements=not writes and (torch.Tag.pointwise in func.tags or func in PER_ELEMENT),
         in_parts=func in IN_PARTS,
     )

@@ -53,7 +53,8 @@ export function compilePairs(before: RecordData, after: RecordData): CompilePair
 
 /** Which of the two is before: of one record the earlier, as recompiles follow; one of another record is before. */
 export function inOrder({ compiles }: RecordData, own: CompileData, other: CompileData): Required<CompilePair> {
-  return compiles.indexOf(other) > compiles.indexOf(own) ? { before: own, after: other } : { before: other, after: own };
+  const isLater = compiles.indexOf(other) > compiles.indexOf(own);
+  return isLater ? { before: own, after: other } : { before: other, after: own };
 }
 
 /** `files` name the files of each side. */
