@@ -377,12 +377,9 @@ class Tape:
         ):
             unsupported(reasons.AUTOGRAD_CALL, f"{name} of a tensor that has a new hook")
         changed = [each for each, count in zip(tensors, before, strict=True) if nodes.version(each) != count]
-        if (
-            changed
-            and torch.is_inference_mode_enabled()
-            and any(map(nodes.is_refused, (*changed, *self.fakes.values())))
-        ):
-            self.refuse_frame(f"{name} in inference mode of a view that requires grad")  # autograd has lost track of it
+        if changed and torch.is_inference_mode_enabled():  # autograd can say nothing more of views that it recorded
+            if any(map(nodes.is_refused, (*changed, *self.fakes.values()))):
+                self.refuse_frame(f"{name} in inference mode of a view that requires grad")
         if written := checks.written_by(target, args, kwargs, changed):
             if not changed and not torch.is_inference_mode_enabled():
                 torch.autograd.graph.increment_version(written)
