@@ -43,7 +43,7 @@ from explorer.show.view import (
 from explorer.show.view.glance import with_glance
 from explorer.show.view.size_limit import INDENTED, MOST_ON_DISK, all_within, lines_on_disk, on_disk, within_size_limit
 from explorer.show.view.steps import Steps, of_record
-from explorer.show.view.walk import Rewrites, Tries, Values, rewrites_of, tries_of, values_of
+from explorer.show.view.walk import Rewrites, Tries, Values, tries_of
 
 if TYPE_CHECKING:
     from explorer.records.editing import ExploredProgram
@@ -208,14 +208,14 @@ class Record(Viewable[data.RecordData]):
     def values(self) -> Listing[Values]:
         """What each kernel wrote in one call, beside what eager computes, one entry per half: recorded with
         `values=True`, or if results differ. `find("nan:")` and `find("differs:")`; `move`, `text` as for steps."""
-        found = values_of(self.data)
+        found = [Values(compile, half) for compile in self.data.compiles for half in compile.halves if half.written]
         return Listing(found, (each.whole() for each in found))
 
     @property
     def rewrites(self) -> Listing[Rewrites]:
         """What the passes over the graph replaced, one rewrite at a time, and the loops that lowering made of
         each node; one entry per compile. `find("pass:casts")`; `move`, `text` as for steps."""
-        found = rewrites_of(self.data)
+        found = [Rewrites(compile) for compile in self.data.compiles if compile.rewrites]
         return Listing(found, (each.whole() for each in found))
 
     @property

@@ -173,8 +173,9 @@ def own_frame(stack: Sequence[FrameSummary]) -> FrameSummary:
     return next((each for each in reversed(stack) if not is_of_library(each.filename)), stack[-1])
 
 
-def _name(guard: Any) -> str:
-    name = guard.name
+def _name(of: Any) -> str:
+    """Of a guard or a source, whose name is a method in some versions of torch."""
+    name = of.name
     return str(name() if callable(name) else name)
 
 
@@ -295,7 +296,7 @@ def around_symbols(seen: Observation, call: Call) -> Iterator[None]:
     compile.symbols.clear()
     for symbol, value in environment.backed_var_to_val.items():
         sources = environment.var_to_sources.get(symbol, ())
-        source = " and ".join(dict.fromkeys(_source(each) for each in sources))
+        source = " and ".join(dict.fromkeys(_name(each) for each in sources))
         bounds = environment.var_to_range.get(symbol)
         allowed = f"{bounds.lower} to {bounds.upper}" if bounds is not None else ""
         fixed = environment.replacements.get(symbol)
@@ -304,11 +305,6 @@ def around_symbols(seen: Observation, call: Call) -> Iterator[None]:
         status = "dynamic" if fixed is None else "specialized" if fixed.is_number else f"equal to {fixed}"
         hint = int(value) if value.is_number and value == int(value) else None
         compile.symbols.append(data.SymbolData(str(symbol), hint, source, allowed, status, why))
-
-
-def _source(source: Any) -> str:
-    name = source.name
-    return str(name() if callable(name) else name)
 
 
 def _fixed_at(place: object) -> str:

@@ -153,11 +153,6 @@ def bare(node: str) -> str:
     return node.rpartition(".")[2]
 
 
-def rewrites_of(record: RecordData) -> list[Rewrites]:
-    """One entry per compile in which a pass found something or a graph was lowered."""
-    return [Rewrites(compile) for compile in record.compiles if compile.rewrites]
-
-
 # What kernels wrote in one call, in order, beside what eager operators compute: from the first NaN to the first
 # divergence.
 
@@ -236,11 +231,6 @@ def verdict(row: WrittenData) -> str:
     else:
         parts.append("as in eager" if not row.error else f"within tolerance of eager, off by up to {row.error:.3g}")
     return "; ".join(parts)
-
-
-def values_of(record: RecordData) -> list[Values]:
-    """What was written, one entry per half that was run kernel by kernel."""
-    return [Values(compile, half) for compile in record.compiles for half in compile.halves if half.written]
 
 
 # What fusion tried, in that order: which groups it asked about, what came of it, and the kernels so far.
