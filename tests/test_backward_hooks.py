@@ -534,3 +534,12 @@ def test_two_backwards_run_the_hooks_and_free_the_values_that_eager_does(f: Call
     steps = list(itertools.product(range(1, 1 << count), ASKED))
     for keep, *plan in itertools.product([False, True], steps, steps):
         assert outcome(compiled, tuple(plan), keep) == outcome(f, tuple(plan), keep), (plan, keep)
+
+
+def test_a_backward_that_ends_at_a_result_frees_what_lies_above() -> None:
+    for run in (through_an_output, explorer.compile(through_an_output)):
+        first, second = run(torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True))
+        torch.autograd.grad(second.sum(), first)
+        with pytest.raises(RuntimeError, match="second time"):
+            second.sum().backward()
+        first.sum().backward()

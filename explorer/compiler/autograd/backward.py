@@ -552,6 +552,8 @@ class After(torch.autograd.Function):
         watched = [call.watched[k] for k in what.watched]
         looked_at = any(hooks or (x := each()) is not None and x.retains_grad for each, hooks in watched)
         task = torch._C._current_graph_task_id()
+        at, _, ran = call.flowed.get(what.place, (task, None, 0))
+        call.spent |= ran if at != task else 0  # of a backward that ended at results
         # Where gradients of some tensors are asked for, this leaf is none of them, and an output may be one.
         ends = back.asked_ends(call, None)
         if looked_at or any(ends & back.routes.end(k) for k in what.watched):
