@@ -207,7 +207,7 @@ class Restride:
     offset: Any
     seen: bool
     resized: bool = False
-    calls: tuple[tuple[str, tuple[Any, ...], Mapping[str, Any]], ...] = ()
+    calls: tuple[tuple[str, tuple[object, ...], Mapping[str, object]], ...] = ()
 
     def moves_first(self, target: torch.Tensor) -> bool:
         """Whether the input changes before the graph runs. Axes that autograd does not see wait: the grad_fn has the

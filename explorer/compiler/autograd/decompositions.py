@@ -670,20 +670,24 @@ def batch_norm(
 
 
 @DECOMPOSITIONS.rule(aten._native_batch_norm_legit_functional.default)
-def batch_norm_functional(*given: Any) -> object:
+def batch_norm_functional(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, train: bool, *given: float
+) -> object:
     """batch_norm(x, w, b, m, v) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd, new m, new v)"""
-    return batch_norm(*given)
+    return batch_norm(x, weight, bias, mean, var, train, *given)
 
 
 @DECOMPOSITIONS.rule(aten._native_batch_norm_legit.no_stats)
-def batch_norm_without_statistics(x: Tensor, weight: Tensor | None, bias: Tensor | None, *given: Any) -> object:
+def batch_norm_without_statistics(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, train: bool, *given: float
+) -> object:
     """batch_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd)"""
-    return batch_norm(x, weight, bias, None, None, *given)[:3]
+    return batch_norm(x, weight, bias, None, None, train, *given)[:3]
 
 
 @DECOMPOSITIONS.rule(aten._native_batch_norm_legit_no_training.default)
 def batch_norm_in_inference(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: Any
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: float
 ) -> object:
     """batch_norm(x, w, b, m, v) -> ((x - m) / sqrt(v + eps) * w + b, [], [])"""
     return batch_norm(x, weight, bias, mean, var, False, *given)[:3]
@@ -696,7 +700,7 @@ def _on_gpu(x: Tensor, *_: object) -> bool:
 @DECOMPOSITIONS.rule(aten._batch_norm_with_update_functional.default)
 @unless("batch norms on a GPU, with cuDNN's reserve", _on_gpu)
 def batch_norm_with_update(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: Any
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: float
 ) -> object:
     """batch_norm(x, w, b, m, v) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd, [], new m, new v)"""
     *made, mean_out, var_out = batch_norm(x, weight, bias, mean, var, True, *given)
@@ -706,7 +710,7 @@ def batch_norm_with_update(
 @DECOMPOSITIONS.rule(aten._batch_norm_no_update.default)
 @unless("batch norms on a GPU, with cuDNN's reserve", _on_gpu)
 def batch_norm_no_update(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: Any
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *given: float
 ) -> object:
     """batch_norm(x, w, b, m, v) -> ((x - m) / sqrt(v + eps) * w + b, [], [], [])"""
     made = batch_norm(x, weight, bias, mean, var, False, *given)[:3]

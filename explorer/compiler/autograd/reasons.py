@@ -223,3 +223,10 @@ CHECKS_VALUES = reason(
     "only values show.",
     "Call it outside of the compiled function, or under torch.no_grad().",
 )
+OBSERVED = reason(
+    "autograd.observed",
+    "a call whose backward is observed operator by operator",
+    "Anomaly mode, hooks of saved tensors, and hooks or eager operators behind an input that only some outputs come "
+    "from can tell one backward function for the whole graph from eager's, so this call of the graph runs eagerly.",
+    "Compile what computes that input as well, or return only outputs that come from it; remove the hook or the mode.",
+)

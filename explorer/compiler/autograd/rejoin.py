@@ -14,11 +14,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.aliases import Returning, Views, Writing, overlaps, unviewed
 from explorer.compiler.autograd.backward import LEAF, After, Backward, hooks_of
 from explorer.compiler.autograd.grad_functions import Routes
+from explorer.core.reasons import Why
+from explorer.core.recorder import note
 from explorer.core.text import Line, Text, count
 from explorer.ir.bytecode import Span
+from explorer.ir.capture import CallSkipped
 from explorer.ir.graph import Graph, info, set_versions
 from explorer.ir.joint import Compiled, Halves, Partitioned, Traced, placeholder_line
 from explorer.ir.program import Program
@@ -262,30 +266,45 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
 
     def run(*inputs: Any) -> tuple[object, ...]:
         if anomaly_enabled():
+            note_observed(plan.captured, "anomaly mode is on")
             return by_line().run(*inputs)  # type: ignore[no-any-return]
-        if saving_hooked() or any(hooked(x := inputs[i]) or notices_none(x) for i in partial):
+        if saving_hooked():
+            note_observed(plan.captured, HOOKS_OF_SAVED)
             return eager()(*inputs)  # type: ignore[no-any-return]
+        for i in partial:
+            if seen := what_notices_none(inputs[i]):
+                note_observed(plan.captured, f"{seen} {plan.captured.inputs[i].name}")
+                return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
     return run
 
 
-def notices_none(value: Tensor) -> bool:
-    """Whether a backward that goes on from a tensor without a gradient may be seen: hooks get None, functions run,
-    raise or free what they saved."""
+HOOKS_OF_SAVED = "hooks of saved tensors are set"
+
+
+def note_observed(captured: Graph, what: str) -> None:
+    note(CallSkipped, captured.name, Why(reasons.OBSERVED, what))
+
+
+def what_notices_none(value: Tensor) -> str:
+    """What sees that a backward goes on from a tensor without a gradient: hooks get None, functions run, raise or free
+    what they saved. "" where nothing does."""
+    if hooked(value):
+        return "a hook is on"
     pending = [] if value.grad_fn is None else [value.grad_fn]
     seen = set(pending)
     while pending:
         grad_fn: Any = pending.pop()
         if (leaf := getattr(grad_fn, "variable", None)) is not None:
             if hooked(leaf):
-                return True
+                return "a hook is behind"
         elif not issubclass(getattr(type(grad_fn), "_forward_cls", object), (OfGraph, After)):
-            return True
+            return f"{grad_fn.name()} of eager is behind"
         following = {each for each, _ in grad_fn.next_functions if each is not None} - seen
         seen |= following
         pending += following
-    return False
+    return ""
 
 
 class ByLine(fx.Interpreter):
@@ -320,7 +339,14 @@ def unless_saving_hooked(captured: Graph, call: Callable[..., object]) -> Callab
     if not captured.grad_enabled or not any(map(wants_gradient, captured.inputs)):
         return call
     eager = functools.cache(captured.module)
-    return lambda *inputs: (eager() if saving_hooked() else call)(*inputs)
+
+    def run(*inputs: object) -> object:
+        if saving_hooked():
+            note_observed(captured, HOOKS_OF_SAVED)
+            return eager()(*inputs)
+        return call(*inputs)
+
+    return run
 
 
 def saving_hooked() -> bool:

@@ -539,7 +539,7 @@ class JointTracer:
         seen = self.autograd_saw(index)
         return joint.Restride(index, size, stride, moved, seen, resized, self.turning(index) if seen else ())
 
-    def turning(self, index: int) -> tuple[tuple[str, tuple[Any, ...], Mapping[str, Any]], ...]:
+    def turning(self, index: int) -> tuple[tuple[str, tuple[object, ...], Mapping[str, object]], ...]:
         """The methods that give an input other axes, where all of them can be called at once before the graph."""
         nodes = list(self.captured.graph.nodes)
         found = [node for node in nodes if self.values.get(node) is self.inputs[index] and turns(node)]

@@ -202,12 +202,13 @@ class LaidOut(FakeTensorMode):
         del self.log[since:]
 
 
-Layout = Callable[[OpOverload, Sequence[Any], Any], object]
+Arguments = Sequence[Any]
+Layout = Callable[[OpOverload, Arguments, Any], object]
 """The result of an operator with the strides that its kernel gives it, or None to leave them."""
 LAYOUTS: RuleTable[OpOverload, Layout] = RuleTable("layout")
 
 
-def _in_format(result: Any, wanted: torch.memory_format) -> object:
+def _in_format(result: object, wanted: torch.memory_format) -> object:
     tensors = tensors_in(result)
     with tensors[0].fake_mode:  # type: ignore[attr-defined]
         placed = [
@@ -217,32 +218,32 @@ def _in_format(result: Any, wanted: torch.memory_format) -> object:
 
 
 @LAYOUTS.rule(*CONTIGUOUS)
-def _contiguous(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _contiguous(func: OpOverload, args: Arguments, result: object) -> object:
     return _in_format(result, torch.contiguous_format)
 
 
 @LAYOUTS.rule(*SUGGESTED)
-def _suggested(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _suggested(func: OpOverload, args: Arguments, result: object) -> object:
     return _in_format(result, suggest_memory_format(args[0]))
 
 
 @LAYOUTS.rule(*SUGGESTED_ON_CPU)
-def _suggested_on_cpu(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _suggested_on_cpu(func: OpOverload, args: Arguments, result: object) -> object:
     return _suggested(func, args, result) if args[0].device.type == "cpu" else None
 
 
 @LAYOUTS.rule(aten.angle.default)
-def _angle(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _angle(func: OpOverload, args: Arguments, result: object) -> object:
     return _contiguous(func, args, result) if args[0].is_complex() else None
 
 
 @LAYOUTS.rule(aten.frexp.Tensor)
-def _frexp(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _frexp(func: OpOverload, args: Arguments, result: object) -> object:
     return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in tensors_in(result))
 
 
 @LAYOUTS.rule(aten._scaled_dot_product_flash_attention_for_cpu.default)
-def _attention(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _attention(func: OpOverload, args: Arguments, result: object) -> object:
     query = args[0]
     if not is_non_overlapping_and_dense_or_false(query):
         return None
@@ -250,19 +251,19 @@ def _attention(func: OpOverload, args: Sequence[Any], result: Any) -> object:
 
 
 @LAYOUTS.rule(aten.view.default)
-def _view(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _view(func: OpOverload, args: Arguments, result: Tensor) -> object:
     stride = _stride_of_view(*args)
     return args[0].as_strided(result.shape, stride) if stride and stride != result.stride() else None
 
 
 @LAYOUTS.rule(aten.pow.Tensor_Scalar)
-def _power(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _power(func: OpOverload, args: Arguments, result: Tensor) -> object:
     of_bools = args[0].dtype is torch.bool and type(args[1]) is bool
     return torch.empty_like(result, dtype=torch.bool) if of_bools else None
 
 
 @LAYOUTS.rule(aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default)
-def _copy(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _copy(func: OpOverload, args: Arguments, result: Tensor) -> object:
     """It writes into a copy of its first input, with memory for each element."""
     return torch.empty_like(result) if any(type(s) is int and s == 0 for s in result.stride()) else None
 
@@ -272,13 +273,13 @@ def _copy(func: OpOverload, args: Sequence[Any], result: Any) -> object:
     aten.log_normal.default, aten.cauchy.default, aten.random.default, aten.random.to, getattr(aten.random, "from"),
     aten.bernoulli.p,
 )  # fmt: skip
-def _random(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _random(func: OpOverload, args: Arguments, result: Tensor) -> object:
     """It fills such a copy with random numbers, so that it has no gaps either."""
     return torch.empty_like(result)
 
 
 @LAYOUTS.rule(aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default)
-def _transform(func: OpOverload, args: Sequence[Any], result: Any) -> object:
+def _transform(func: OpOverload, args: Arguments, result: Tensor) -> object:
     """The library on this machine chooses its layout."""
     stride = _stride_of_transform(func, args, result)
     return result.new_empty_strided(result.shape, stride) if stride else None
