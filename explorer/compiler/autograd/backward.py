@@ -506,7 +506,7 @@ def layout_of(value: object) -> object:
     return tuple(value.shape), value.stride(), value.dtype, value.device
 
 
-def like_without(backward: Graph, first: int, absent: int, layouts: Sequence[object]) -> tuple[object, ...]:
+def like_without(backward: Graph, first: int, absent: int, layouts: Sequence[object]) -> Sequence[Tensor]:
     """The gradients without the `absent` tangents, as tensors without values."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = [
