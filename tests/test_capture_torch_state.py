@@ -711,3 +711,37 @@ def test_operators_that_return_their_input_resolve_its_bits_as_eager_does(bits: 
             found, expected = explorer.compile(f, backend="eager")(x, call), f(x, call)
         assert found[:-1] == expected[:-1], name
         assert torch.equal(found[-1], expected[-1]), name
+
+
+def sets_and_restores_inside(x: Tensor) -> None:
+    with torch.inference_mode():
+        x * 2
+        torch.set_grad_enabled(True)(seen)
+    torch.set_grad_enabled(False)
+
+
+def sets_before_and_inside(x: Tensor) -> Tensor:
+    torch.set_grad_enabled(not torch.is_grad_enabled())
+    with torch.inference_mode():
+        torch.set_grad_enabled(True)
+        torch.set_grad_enabled(False)
+    return x * 2
+
+
+def sets_inside_alone(x: Tensor) -> Tensor:
+    with torch.inference_mode():
+        torch.set_grad_enabled(True)
+    return x * 2
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("fn", [sets_and_restores_inside, sets_before_and_inside, sets_inside_alone])
+def test_grad_mode_that_is_set_in_inference_mode_is_left_as_eager_leaves_it(fn, before):
+    left = []
+    for function in (fn, explorer.compile(fn)):
+        with torch.set_grad_enabled(before):
+            function(torch.ones(3))
+            left.append(torch.is_grad_enabled())
+            function(torch.ones(3))
+            left.append(torch.is_grad_enabled())
+    assert left[:2] == left[2:]

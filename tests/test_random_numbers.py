@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 import explorer
@@ -338,3 +339,27 @@ def test_a_graph_that_raises_leaves_the_generator_as_eager_does(draw: Callable[[
                 assert "p_in" in str(error)
             states.append(torch.get_rng_state())
     torch.testing.assert_close(states[2:], states[:2])
+
+
+class Listing(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        CALLS.append(function)
+        return function(*args, **(kwargs or {}))
+
+
+CALLS: list[object] = []
+
+
+@pytest.mark.parametrize("draw", [lambda: random.randint(0, 3), random.random])
+def test_a_mode_sees_no_call_that_draws_a_number_of_python(draw):
+    def program(x):
+        with Listing():
+            y = x * draw()
+        return y
+
+    seen = []
+    for function in (program, explorer.compile(program)):
+        CALLS.clear()
+        function(torch.ones(2))
+        seen.append(list(CALLS))
+    assert seen[0] == seen[1]

@@ -445,3 +445,15 @@ def test_a_remainder_of_floats_made_of_sizes_is_pythons(remainder):
     for size in (3, 4, 5, 9):
         assert torch.equal(compiled(torch.ones(size)), program(torch.ones(size)))
     assert TOTALS[CompilerBug.TOTAL] == bugs
+
+
+def test_a_stride_over_a_number_that_no_input_gives():
+    def program(x, y):
+        x[y.shape[-1] & 1 : len(y)] *= torch.zeros(()).item()
+        return x
+
+    bugs, compiled = TOTALS[CompilerBug.TOTAL], explorer.compile(program, dynamic=True)
+    for size in (3, 3, 4, 5):
+        x, y = line(size, 2).mT.contiguous().mT, line(size)
+        assert torch.equal(compiled(x.clone(), y), program(x.clone(), y))
+    assert TOTALS[CompilerBug.TOTAL] == bugs

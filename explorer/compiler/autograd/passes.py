@@ -193,7 +193,10 @@ def evaluated(node: fx.Node, known: dict[fx.Node, Number]) -> Number | None:
         return None
     with _disable_current_modes():
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: torch.tensor(known[n], dtype=info(n).value.dtype))
-        result = target(*args, **kwargs)
+        try:
+            result = target(*args, **kwargs)
+        except (RuntimeError, TypeError, ValueError):  # the program's own error, which the call raises when it runs
+            return None
         if result.dtype != info(node).value.dtype or result.is_complex():
             return None
         number: Number = result.item()

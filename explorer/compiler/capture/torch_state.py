@@ -94,6 +94,8 @@ class TorchState(Generic[V]):
         """The context managers that the compiled bytecode has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
+        self.outside: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...] | None] = {}
+        """The settings where the outermost of the open contexts was entered, which switches some, as inference mode."""
         self.modes: list[V] = []
         """The TorchFunctionModes that are open, innermost last."""
         self.unreported = self.modes_have_effects = False
@@ -106,10 +108,10 @@ class TorchState(Generic[V]):
         return tuple(self.devices), *opened, self.levels, *self.switched()
 
     def switched(self) -> list[Switched]:
-        """The settings that are not what they were at entry, or may not be where a context was entered after one was
-        set: each with its key and its value now."""
+        """The settings that are not what they were at entry, or may not be where a context is open or was entered after
+        one was set: each with its key and its value now."""
         found = ((SETTINGS[name], key, was) for (name, key), was in self.before.items())
-        always = any(each.settings for each in self.pending)
+        always = bool(self.contexts) or any(each.settings for each in self.pending)
         return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was or always]
 
     def set(self, name: str, key: tuple[object, ...], value: tuple[object, ...]) -> None:
@@ -119,7 +121,8 @@ class TorchState(Generic[V]):
         was = setting.read(*key)
         setting.write(*key, *value)
         if setting.read(*key) != was:
-            self.before.setdefault((name, key), was)
+            at_entry = self.outside.get((name, key)) if self.contexts else None
+            self.before.setdefault((name, key), was if at_entry is None else at_entry)
             self._add(setting.write, *key, *value)
 
     def leave_unreported(self, inside: bool = False) -> None:
@@ -174,6 +177,8 @@ class TorchState(Generic[V]):
 
     def enter_context(self, manager: V, cls: type, arguments: tuple[object, ...], by_node: bool) -> None:
         self._enter(manager)
+        if not self.contexts:
+            self.outside = {(n, key): s.read_if_known(*key) for n, s in SETTINGS.items() for key in s.keys}
         context = Enter(cls)(*arguments)
         node = self._add(Enter(cls), *arguments) if by_node else None
         self.contexts.append(OpenContext(manager, node, context))

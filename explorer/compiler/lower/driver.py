@@ -73,9 +73,8 @@ class _Walk:
                 self.left[used] -= 1
         for buffer in (*self.inputs, *self.captured):
             if isinstance(buffer, Buffer):
-                self._check_known(
-                    set().union(*(n.free_symbols for n in buffer.layout.size)), f"the shape of {buffer.name}"
-                )
+                numbers = (*buffer.layout.size, *buffer.layout.stride, buffer.layout.offset)
+                self._check_known(set().union(*(n.free_symbols for n in numbers)), f"the layout of {buffer.name}")
         outputs = tuple(self._output(value) for value in self.graph.outputs)
         given = {entry.name for entry in (*self.inputs, *self.captured) if isinstance(entry, Buffer)}
         operations = _needed(self.lower.operations, outputs, given, self.lower.checks)
@@ -268,7 +267,8 @@ class _Walk:
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]
         made = [item for item in fakes if isinstance(item, torch.Tensor)]
         read = [tensor for tensor in of_args if tensor.size or tensor.reads]
-        dtypes = [*(item.dtype for item in read), *(item.dtype for item in made)]
+        numbers = [torch.complex128 for arg in (*args, *kwargs.values()) if isinstance(arg, complex)]
+        dtypes = [*(item.dtype for item in read), *(item.dtype for item in made), *numbers]
         strange = [dtype for dtype in dtypes if dtype not in LOOP_DTYPES]
         if strange:
             return Why(reasons.DTYPE, str(strange[0]).removeprefix("torch."))

@@ -16,7 +16,7 @@ def verify_loops(loops: ir.Loops) -> None:
     index uses an unknown symbol, an element has no origin, or a node is not accounted for."""
     written = {entry.name for entry in loops.inputs if hasattr(entry, "name") and hasattr(entry, "layout")}
     buffers = loops.buffers
-    sizes = {symbol for entry in loops.inputs for size in _sizes(entry) for symbol in size.free_symbols}
+    sizes = {size for entry in loops.inputs for size in _sizes(entry) if isinstance(size, sympy.Symbol)}
     for operation in loops.operations:
         assert operation.origins, f"{operation.id} has no origin"
         if isinstance(operation, ir.Loop):

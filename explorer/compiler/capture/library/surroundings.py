@@ -180,6 +180,7 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
 def _before_graph(t: Tracer, draw: Draw | ArrayDraw) -> Source:
     """The source of the numbers that `draw` makes, one at each call, in the program's order."""
     t.effects.touch()
+    t.torch_state.leave_unreported()
     source = Returned(t.objects.known(draw, fixed=True), "make")
     t.in_graph.draws.append(source)
     return source
