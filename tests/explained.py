@@ -17,7 +17,7 @@ from explorer.ir.schedule import Fused, FusedKernel
 
 CHAIN = reason(
     "fuse.chain",
-    "Other operations brought them into one kernel",
+    "other operations brought them into one kernel",
     "They were not fused directly: both were fused with a third operation, which brought them into one kernel.",
 )
 
