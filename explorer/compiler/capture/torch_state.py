@@ -94,7 +94,7 @@ class TorchState(Generic[V]):
         """The context managers that the compiled bytecode has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
-        self.outside: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...] | None] = {}
+        self.outside: dict[tuple[str, tuple[object, ...]], tuple[object, ...] | None] = {}
         """The settings where the outermost of the open contexts was entered, which switches some, as inference mode."""
         self.modes: list[V] = []
         """The TorchFunctionModes that are open, innermost last."""
