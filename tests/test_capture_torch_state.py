@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 import explorer
 from capturing import compiled
 from explorer.core.recorder import TOTALS
+from explorer.ir import settings
 from explorer.ir.capture import CompilerBug
 from torch_release import BEFORE_2_13
 
@@ -745,3 +746,32 @@ def test_grad_mode_that_is_set_in_inference_mode_is_left_as_eager_leaves_it(fn, 
             function(torch.ones(3))
             left.append(torch.is_grad_enabled())
     assert left[:2] == left[2:]
+
+
+def set_inside_casts(x: Tensor) -> None:
+    with torch.autocast("cpu"):
+        torch.set_autocast_enabled("cpu", False)
+    torch.set_autocast_enabled("cpu", True)
+
+
+def set_dtype_inside_casts(x: Tensor) -> None:
+    with torch.autocast("cpu", dtype=torch.float16):
+        torch.set_autocast_dtype("cpu", torch.bfloat16)
+        break_off(x)
+    torch.set_autocast_dtype("cpu", torch.float16)
+
+
+def set_cache_inside_casts(x: Tensor) -> None:
+    with torch.autocast("cpu", enabled=False, cache_enabled=False):
+        torch.set_autocast_cache_enabled(True)
+    torch.set_autocast_cache_enabled(False)
+
+
+@pytest.mark.parametrize("fn", [set_inside_casts, set_dtype_inside_casts, set_cache_inside_casts])
+def test_casts_that_are_set_in_a_block_are_left_as_eager_leaves_them(fn):
+    left = []
+    for function in (fn, explorer.compile(fn)):
+        with settings.kept():
+            function(torch.ones(2, 2))
+            left.append(settings.now())
+    assert left[0] == left[1]

@@ -162,16 +162,21 @@ def hooks_not_counted() -> Iterator[None]:
         RemovableHandle.next_id = next_id
 
 
+def now() -> dict[tuple[str, tuple[object, ...]], tuple[object, ...] | None]:
+    """The settings in this thread by name and key; None for one that torch does not tell."""
+    return {(name, key): each.read_if_known(*key) for name, each in SETTINGS.items() for key in each.keys}
+
+
 def as_they_are() -> Callable[[], None]:
     """A function that sets everything that `kept` keeps as it is now."""
-    before = [(setting, key, setting.read_if_known(*key)) for setting in SETTINGS.values() for key in setting.keys]
+    before = now()
     nesting, depth = autocast_nesting(), functorch.get_dynamic_layer_stack_depth()
     is_dual = forward_ad._current_level >= 0
 
     def put_settings_back() -> None:
-        for setting, key, value in before:
-            if value is not None and setting.read_if_known(*key) != value:
-                setting.write(*key, *value)
+        for (name, key), value in before.items():
+            if value is not None and SETTINGS[name].read_if_known(*key) != value:
+                SETTINGS[name].write(*key, *value)
         for _ in range(autocast_nesting() - nesting):
             torch.autocast_decrement_nesting()
         for _ in range(nesting - autocast_nesting()):

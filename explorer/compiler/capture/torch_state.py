@@ -18,6 +18,7 @@ from torch.utils._device import _device_constructors
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.tape import Tape
 from explorer.core.origin import origin, synthetic
+from explorer.ir import settings
 from explorer.ir.description import global_state
 from explorer.ir.settings import SETTINGS, Enter, Setting
 
@@ -83,6 +84,7 @@ class TorchState(Generic[V]):
     def __init__(self, tape: Tape, devices: tuple[torch.device, ...]) -> None:
         self.tape = tape
         self.at_entry = global_state(devices)
+        self.settings_at_entry = settings.now()
         self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
         """The dispatch keys that this thread adds to a tensor's, and leaves out, where the frame begins."""
         self.devices = list(devices)
@@ -94,8 +96,6 @@ class TorchState(Generic[V]):
         """The context managers that the compiled bytecode has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
-        self.outside: dict[tuple[str, tuple[object, ...]], tuple[object, ...] | None] = {}
-        """The settings where the outermost of the open contexts was entered, which switches some, as inference mode."""
         self.modes: list[V] = []
         """The TorchFunctionModes that are open, innermost last."""
         self.unreported = self.modes_have_effects = False
@@ -108,10 +108,10 @@ class TorchState(Generic[V]):
         return tuple(self.devices), *opened, self.levels, *self.switched()
 
     def switched(self) -> list[Switched]:
-        """The settings that are not what they were at entry, or may not be where a context is open or was entered after
-        one was set: each with its key and its value now."""
+        """The settings that are not what they were at entry, or may not be where contexts are entered and left before
+        they are set: each with its key and its value now."""
         found = ((SETTINGS[name], key, was) for (name, key), was in self.before.items())
-        always = bool(self.contexts) or any(each.settings for each in self.pending)
+        always = bool(self.pending)
         return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was or always]
 
     def set(self, name: str, key: tuple[object, ...], value: tuple[object, ...]) -> None:
@@ -121,8 +121,7 @@ class TorchState(Generic[V]):
         was = setting.read(*key)
         setting.write(*key, *value)
         if setting.read(*key) != was:
-            at_entry = self.outside.get((name, key)) if self.contexts else None
-            self.before.setdefault((name, key), was if at_entry is None else at_entry)
+            self.before.setdefault((name, key), self.settings_at_entry.get((name, key)) or was)
             self._add(setting.write, *key, *value)
 
     def leave_unreported(self, inside: bool = False) -> None:
@@ -177,8 +176,6 @@ class TorchState(Generic[V]):
 
     def enter_context(self, manager: V, cls: type, arguments: tuple[object, ...], by_node: bool) -> None:
         self._enter(manager)
-        if not self.contexts:
-            self.outside = {(n, key): s.read_if_known(*key) for n, s in SETTINGS.items() for key in s.keys}
         context = Enter(cls)(*arguments)
         node = self._add(Enter(cls), *arguments) if by_node else None
         self.contexts.append(OpenContext(manager, node, context))
