@@ -79,7 +79,9 @@ class Recomputation:
         self.before = sorted(needed & self._written)
         self.read = sorted(needed - self._written - set(saved))
         facts = {i for i in tensors - set(self.read) if i in self._written or not is_leaf(inputs[i])}
-        self._remembering = [nothing if i in saved else Metadata if i in facts else itself for i in range(len(inputs))]
+        self._remembering = [
+            nothing if i in saved else Metadata.of if i in facts else itself for i in range(len(inputs))
+        ]
         self._settings = in_force()
         traced = (*parts.forward.graph.nodes, *parts.backward.graph.nodes)
         self._random = any(node.op == "call_function" and is_random(node.target) for node in traced)
@@ -189,16 +191,23 @@ def _stop(
     return tuple(None if k == place else each for k, each in enumerate(gradients))
 
 
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """A tensor whose values do not matter: what `zeros` needs to make another one."""
 
-    def __init__(self, value: Tensor) -> None:
-        self._shape, self._stride, self._requires_grad = value.shape, value.stride(), value.requires_grad
-        self._dtype, self._device = value.dtype, value.device
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+    @classmethod
+    def of(cls, value: Tensor) -> Metadata:
+        return cls(value.shape, value.stride(), value.dtype, value.device, value.requires_grad)
 
     def zeros(self) -> Tensor:
-        made = torch.empty_strided(self._shape, self._stride, dtype=self._dtype, device=self._device).zero_()
-        return made.requires_grad_(self._requires_grad)
+        made = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device).zero_()
+        return made.requires_grad_(self.requires_grad)
 
 
 def itself(value: object) -> object:
@@ -441,7 +450,8 @@ class Backward:
             return without(self._parts.backward, again, self._first, absent, {})
         if not (alone := self.routes.alone(came)):
             return found
-        like = dict(enumerate(self._like(absent, tuple(map(layout_of, again)))))
+        facts = tuple(Metadata.of(each) if isinstance(each, Tensor) else each for each in again)
+        like = dict(enumerate(self._like(absent, facts)))
         like |= {i: torch.empty_like(like[i]) for i, is_view in alone.items() if not is_view}
         return [laid_out_as(like[i], g) if i in alone else g for i, g in enumerate(found)]
 
@@ -494,25 +504,15 @@ class Backward:
         inputs = {*range(self._inputs), *range(self._count, self._count + read)}
         versions = [-1 if k in stale else version(t) for k, t in enumerate(saved)]
         ctx.rest = [
-            (t if k in inputs else t.detach(), at) if k in needed or k in inputs else (Metadata(t), None)
+            (t if k in inputs else t.detach(), at) if k in needed or k in inputs else (Metadata.of(t), None)
             for k, (t, at) in enumerate(zip(saved, versions, strict=True))
         ]
 
 
-def layout_of(value: object) -> object:
-    """What tells one tensor from another but its values; a number is itself."""
-    if not isinstance(value, Tensor):
-        return value
-    return tuple(value.shape), value.stride(), value.dtype, value.device
-
-
-def like_without(backward: Graph, first: int, absent: int, layouts: Sequence[object]) -> Sequence[Tensor]:
-    """The gradients without the `absent` tangents, as tensors without values."""
+def like_without(backward: Graph, first: int, absent: int, given: Sequence[object]) -> Sequence[Tensor]:
+    """The gradients without the `absent` tangents, as tensors without values; `given` are numbers, and `Metadata`."""
     with FakeTensorMode(allow_non_fake_inputs=True):
-        values = [
-            torch.empty_strided(each[0], each[1], dtype=each[2], device=each[3]) if type(each) is tuple else each
-            for each in layouts
-        ]
+        values = [each.zeros() if isinstance(each, Metadata) else each for each in given]
         return without(backward, values, first, absent, {})
 
 

@@ -648,9 +648,8 @@ def batch_norm(
     if training:
         dims = [0, *range(2, x.dim())]
         count = count_of(x, dims)
-        is_wide = (
-            not on_cpu or x.is_contiguous() and any(size != 1 for size in x.shape[2:])
-        )  # else eager's sums overflow
+        # Eager's own sums overflow for other inputs on a CPU.
+        is_wide = not on_cpu or x.is_contiguous() and any(size != 1 for size in x.shape[2:])
         squares, average = moments(to(x, compute), dims, SMALL if is_wide else 1)
         rstd = torch.rsqrt(squares / count + eps)
         made = (x - average) * rstd

@@ -40,8 +40,8 @@ def rejoin(halves: Halves) -> Compiled:
     else:
         run, back = (plain(halves.forward), None) if isinstance(plan, Traced) else training(halves)
         call = checked(plan, finished(plan, run, back))
-        if isinstance(plan, Partitioned):
-            call = unobserved(plan, call)
+        if isinstance(plan, Partitioned) and back is not None:
+            call = unobserved(plan, back.routes, call)
     return Compiled(plan.captured.name, call, programs, description(plan), plan)
 
 
@@ -251,7 +251,7 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
     return run
 
 
-def unobserved(plan: Partitioned, call: Call) -> Call:
+def unobserved(plan: Partitioned, routes: Routes, call: Call) -> Call:
     """`call`, unless somebody looks at what eager does operator by operator: eager's own run then.
 
     Anomaly mode tells which operator made a NaN. Hooks of saved tensors see what each operator saves. Where the one
@@ -260,7 +260,6 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     """
     eager = functools.cache(plan.captured.module)
     by_line = functools.cache(lambda: ByLine(plan.captured.module()))
-    routes = Routes(plan)
     partial = [i for i, source in enumerate(routes.sources) if source and source != routes.all]
     anomaly_enabled = torch.is_anomaly_enabled
 

@@ -210,10 +210,9 @@ LAYOUTS: RuleTable[OpOverload, Layout] = RuleTable("layout")
 
 def _in_format(result: object, wanted: torch.memory_format) -> object:
     tensors = tensors_in(result)
-    with tensors[0].fake_mode:  # type: ignore[attr-defined]
-        placed = [
-            each if each.shape != tensors[0].shape else torch.empty_like(each, memory_format=wanted) for each in tensors
-        ]
+    placed = [
+        each if each.shape != tensors[0].shape else torch.empty_like(each, memory_format=wanted) for each in tensors
+    ]
     return tuple(placed) if isinstance(result, tuple) else placed[0]
 
 

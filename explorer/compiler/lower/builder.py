@@ -311,7 +311,12 @@ class Lowering:
 def shape(like: torch.Tensor) -> Point:
     """The sizes of a fake tensor. One that a guard says is 1, as `s0 - (s0 + 1)//2` may be, is the number 1: operators
     drop or expand such dimensions."""
-    return tuple(ONE if type(n) is not int and statically_known_true(n == 1) else integer(n) for n in like.shape)
+    return tuple(ONE if _is_one(n) else integer(n) for n in like.shape)
+
+
+def _is_one(size: int | torch.SymInt) -> bool:
+    """For expressions over symbols: torch puts the number for a symbol that is 1."""
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_Symbol and statically_known_true(size == 1)
 
 
 def same_strides(size: Point, one: Point, other: Point) -> bool:
