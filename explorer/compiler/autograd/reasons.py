@@ -226,7 +226,8 @@ CHECKS_VALUES = reason(
 OBSERVED = reason(
     "autograd.observed",
     "a call whose backward is observed operator by operator",
-    "Anomaly mode, hooks of saved tensors, and hooks or eager operators behind an input that only some outputs come "
-    "from can tell one backward function for the whole graph from eager's, so this call of the graph runs eagerly.",
-    "Compile what computes that input as well, or return only outputs that come from it; remove the hook or the mode.",
+    "Anomaly mode and hooks of saved tensors see each operator of eager's backward. Where only some outputs are "
+    "computed from an input, a backward of the others must not reach the hooks and operators that the input comes "
+    "from. One backward function for the whole graph cannot do this, so this call of the graph runs eagerly.",
+    "Remove the hook or the mode, compile what computes the input too, or return only outputs computed from it.",
 )

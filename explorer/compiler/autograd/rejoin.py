@@ -272,7 +272,7 @@ def unobserved(plan: Partitioned, routes: Routes, call: Call) -> Call:
             return eager()(*inputs)  # type: ignore[no-any-return]
         for i in partial:
             if seen := what_notices_none(inputs[i]):
-                note_observed(plan.captured, f"{seen} {plan.captured.inputs[i].name}")
+                note_observed(plan.captured, f"input {plan.captured.inputs[i].name} {seen}")
                 return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
@@ -290,16 +290,16 @@ def what_notices_none(value: Tensor) -> str:
     """What sees that a backward goes on from a tensor without a gradient: hooks get None, functions run, raise or free
     what they saved. "" where nothing does."""
     if hooked(value):
-        return "a hook is on"
+        return "has a hook"
     pending = [] if value.grad_fn is None else [value.grad_fn]
     seen = set(pending)
     while pending:
         grad_fn: Any = pending.pop()
         if (leaf := getattr(grad_fn, "variable", None)) is not None:
             if hooked(leaf):
-                return "a hook is behind"
+                return "comes from a tensor that has a hook"
         elif not issubclass(getattr(type(grad_fn), "_forward_cls", object), (OfGraph, After)):
-            return f"{grad_fn.name()} of eager is behind"
+            return f"comes from {grad_fn.name()}, which ran eagerly"
         following = {each for each, _ in grad_fn.next_functions if each is not None} - seen
         seen |= following
         pending += following
